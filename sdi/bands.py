@@ -6,7 +6,7 @@ everything into bands; in a band the same is done with the next lower digit; the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 
 from sdi.grid import STRIDES_MAX, Box, Grid, Interval
@@ -23,7 +23,7 @@ def combined(mine: Sequence[Bytes], theirs: Sequence[Bytes], is_in: bool) -> lis
     None where they lie on no common grid, or are not few.
     """
     every = [*mine, *theirs]
-    strides = sorted({stride for each in every for stride, _ in each.levels})
+    strides = _apart(stride for each in every for stride, _ in each.levels)
     if len(every) > FEW or not 0 < len(strides) <= STRIDES_MAX:
         return None
     if strides[0] == 1 or any(above % below for below, above in pairwise(strides)):
@@ -66,16 +66,25 @@ def _bands(mine: list[Box], theirs: list[Box], is_in: bool) -> list[Box]:
         return mine
     if len(mine[0]) == 1:
         return [(each,) for each in _intervals([box[0] for box in mine], [box[0] for box in theirs], is_in)]
-    edges = sorted({edge for box in (*mine, *theirs) for edge in box[-1]})
+    edges = _apart(edge for box in (*mine, *theirs) for edge in box[-1])
     found: list[Box] = []
     before: list[Box] = []
     start = edges[0]
-    for first, stop in pairwise(edges):
-        here = _bands(_across(mine, first), _across(theirs, first), is_in)
+    for at in edges:  # behind the last one is nothing
+        here = _bands(_across(mine, at), _across(theirs, at), is_in)
         if here != before:
-            found += [(*box, (start, first)) for box in before]
-            before, start = here, first
-    return found + [(*box, (start, stop)) for box in before]
+            found += [(*box, (start, at)) for box in before]
+            before, start = here, at
+    return found
+
+
+def _apart(numbers: Iterable[int]) -> list[int]:
+    """Each once, in order; not by their hashes (see ``sdi.sampling.tracing``)."""
+    found: list[int] = []
+    for number in sorted(numbers):
+        if not found or number != found[-1]:
+            found.append(number)
+    return found
 
 
 def _across(boxes: list[Box], at: int) -> list[Box]:

@@ -8,7 +8,7 @@ then: one, or some more where a run passes a stride's end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -27,7 +27,6 @@ class Grid:
     """``strides``: in bytes, above 1, rising, each a multiple of the one before."""
 
     strides: tuple[int, ...] = ()
-    _digit: dict[int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         below = 1
@@ -35,7 +34,6 @@ class Grid:
             if stride <= below or stride % below:
                 raise ValueError(f"no such grid: {self.strides}")
             below = stride
-        object.__setattr__(self, "_digit", {stride: at + 1 for at, stride in enumerate(self.strides)})
 
     @cached_property
     def units(self) -> tuple[int, ...]:
@@ -49,7 +47,7 @@ class Grid:
 
     def refined(self, over: Bytes) -> Grid | None:
         """A grid that has the strides of ``over`` too; None where they are no multiples of each other."""
-        missing = [stride for stride, _ in over.levels if stride not in self._digit]
+        missing = [stride for stride, _ in over.levels if stride not in self.strides]
         if not missing:
             return self
         strides = sorted({*self.strides, *missing})
@@ -64,7 +62,7 @@ class Grid:
         counts = [1] * len(self.units)
         counts[0] = over.nbytes
         for stride, count in over.levels:
-            counts[self._digit[stride]] = count
+            counts[self.strides.index(stride) + 1] = count
         return list(self._boxes(0, over.base, counts))
 
     def _boxes(self, digit: int, base: int, counts: list[int]) -> Iterator[Box]:

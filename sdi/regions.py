@@ -6,14 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter, is_
+from typing import Generic, TypeVar
 
 from sdi.bands import combined
 from sdi.intervals import ByteRange, coalesce
 from sdi.region import Bytes, Levels, bytes_of, within
 from sdi.region_map import RegionMap
 
+K = TypeVar("K")
+V = TypeVar("V")
 _LOOKED_AT, _ROW_MIN = 4, 3
 """How many regions behind one may be the next of its row; how many make a row."""
+_COMPARED_MAX = 16
 _RANGES_MAX = 64
 """Sets with more regions are put together run by run."""
 _RUNS_MAX = 1 << 18
@@ -254,6 +258,36 @@ def _marked(regions: Sequence[Bytes], least_nbytes: int = 1, stride: int = 1) ->
     return marked
 
 
+class _Table(Generic[K, V]):
+    """A dictionary.  A small one compares its keys and doesn't hash them: they may be numbers that note what
+    they are compared with (``sdi.sampling.tracing``).
+    """
+
+    __slots__ = ("_keys", "_large", "_values")
+
+    def __init__(self, most: int) -> None:
+        self._large: dict[K, V] | None = {} if most > _COMPARED_MAX else None
+        self._keys: list[K] = []
+        self._values: list[V] = []
+
+    def get(self, key: K) -> V | None:
+        if self._large is not None:
+            return self._large.get(key)
+        return self._values[self._keys.index(key)] if key in self._keys else None
+
+    def set(self, key: K, value: V) -> None:
+        if self._large is not None:
+            self._large[key] = value
+        elif key in self._keys:
+            self._values[self._keys.index(key)] = value
+        else:
+            self._keys.append(key)
+            self._values.append(value)
+
+    def values(self) -> Iterable[V]:
+        return self._values if self._large is None else self._large.values()
+
+
 def _filled(over: Bytes, gap_nbytes: int) -> Bytes:
     nbytes = over.nbytes
     for number, (stride, count) in enumerate(over.levels):
@@ -265,10 +299,12 @@ def _filled(over: Bytes, gap_nbytes: int) -> Bytes:
 
 def _joined(regions: Sequence[Bytes]) -> list[Bytes]:
     """The same bytes of disjoint regions: what touches is one, what is at equal distances a level more."""
+    if len(regions) < 2:
+        return list(regions)
     touching: list[Bytes] = []
-    at: dict[tuple[int, Levels], int] = {}  # where runs of such levels end
+    at: _Table[tuple[int, Levels], int] = _Table(len(regions))  # where runs of such levels end
     for each in sorted(regions, key=lambda each: each.base):
-        before = at.pop((each.base, each.levels), None)
+        before = at.get((each.base, each.levels))
         if before is None:
             before = len(touching)
             touching.append(each)
@@ -276,15 +312,20 @@ def _joined(regions: Sequence[Bytes]) -> list[Bytes]:
             last = touching[before]
             touching[before] = bytes_of(last.base, last.nbytes + each.nbytes, each.levels)
         one = touching[before]
-        at[one.base + one.nbytes, one.levels] = before
+        at.set((one.base + one.nbytes, one.levels), before)
     return _in_rows(touching)
 
 
 def _in_rows(regions: Sequence[Bytes]) -> list[Bytes]:
     """The same, what is at equal distances as a level more."""
-    alike: dict[tuple[int, Levels], list[Bytes]] = {}
+    if len(regions) < _ROW_MIN:
+        return list(regions)
+    alike: _Table[tuple[int, Levels], list[Bytes]] = _Table(len(regions))
     for each in regions:
-        alike.setdefault((each.nbytes, each.levels), []).append(each)
+        group = alike.get((each.nbytes, each.levels))
+        if group is None:
+            alike.set((each.nbytes, each.levels), group := [])
+        group.append(each)
     found: list[Bytes] = []
     for group in alike.values():
         found += group if len(group) < _ROW_MIN else _series(group)
@@ -296,22 +337,24 @@ def _series(group: list[Bytes]) -> Iterator[Bytes]:
     """Like regions, by their bases: those at equal distances as one, from each the longest row of them."""
     bases = [each.base for each in group]
     span, levels = group[0].bounds.nbytes, group[0].levels
-    left = dict.fromkeys(bases)
+    left: _Table[int, bool] = _Table(len(bases))
+    for base in bases:
+        left.set(base, True)
     for at, base in enumerate(bases):
-        if base not in left:
+        if not left.get(base):
             continue
         best = (1, 0)
         for other in bases[at + 1 : at + 1 + _LOOKED_AT]:
             distance = other - base
-            if other in left and distance >= span:
+            if left.get(other) and distance >= span:
                 count = 2
-                while base + count * distance in left:
+                while left.get(base + count * distance):
                     count += 1
                 best = max(best, (count, -distance))
         count, distance = best[0], -best[1]
         if count < _ROW_MIN:
             count = 1
         for number in range(count):
-            del left[base + number * distance]
+            left.set(base + number * distance, False)
         more = ((distance, count),) if count > 1 else ()
         yield bytes_of(base, group[0].nbytes, (*levels, *more))

@@ -53,8 +53,9 @@ class AffineContext:
         values: tuple[bytes | None, ...],
         numbers: Mapping[Scalar, int] | None = None,
     ) -> None:
-        """``numbers``: the scalars as numbers, in place of the ``values`` that hold them."""
+        """``numbers``: the scalars as numbers, in place of the ``values`` that hold them; of a trace."""
         self._numbers = numbers
+        self.is_traced = numbers is not None
         self.rows = table.rows
         self.opaque = table.opaque
         self.loops = loops

@@ -138,7 +138,6 @@ class BoundKernel:
         self._binding = binding
         self._nbytes = {e.argument: buffer_nbytes[e.argument] or 0 for e in analysis.pointers}
         self._known: dict[GroupBox, tuple[AccessRange, ...]] = {}
-        self._by_digits: dict[object, list[Part] | None] = {}
         self._needs: list[int] = []  # of each unknown, itself and those that it needs, as bits
         self._unbounded = 0  # unknowns of which nothing is known, as bits
         # What happens under the fewest conditions comes first: it reads most of what the others read.
@@ -150,13 +149,16 @@ class BoundKernel:
         if known is None:
             if len(self._known) >= _BOXES_MAX:
                 self._known.clear()
-                self._by_digits.clear()
             known = self._known[box] = self._over(box)
         return known
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """The same with few ranges per access: much cheaper where there would be many."""
-        return self._over(box, most_ranges=MANY_RANGES)
+        return self.computed(box, False)
+
+    def computed(self, box: GroupBox, exact: bool) -> tuple[AccessRange, ...]:
+        """What ``over`` or ``bounds`` answers; nothing of it is kept."""
+        return self._over(box, MAX_RANGES if exact else MANY_RANGES)
 
     def work(self, dim: int) -> WorkEstimate | None:
         """See ``BoundAccess``; a failure is our bug: it is logged and survived."""
@@ -303,6 +305,7 @@ class BoundKernel:
         ranges = base_ranges(self._binding, box)
         found = {argument: _Found() for argument in self._nbytes}
         done: set[int] = set()
+        by_digits: dict[object, list[Part] | None] = {}
         is_strided = most_ranges == MAX_RANGES
         for domain, pieces in self._groups:
             inside = tightened(domain, unknowns, ranges)
@@ -333,7 +336,7 @@ class BoundKernel:
                 if most_ranges == MAX_RANGES and (
                     reached is None or reached.precision is not Precision.EXACT
                 ):
-                    better = self._closed_form(piece.access, box, reached)
+                    better = self._closed_form(piece.access, box, reached, by_digits)
                     if better is not None:
                         done.add(id(piece.access))
                         reached = better
@@ -348,7 +351,13 @@ class BoundKernel:
                 found[piece.argument].add(piece, reached)
         return tuple([self._answer(e, found[e.argument]) for e in self._analysis.pointers])
 
-    def _closed_form(self, access: Access, box: GroupBox, reached: Footprint | None) -> Footprint | None:
+    def _closed_form(
+        self,
+        access: Access,
+        box: GroupBox,
+        reached: Footprint | None,
+        by_digits: dict[object, list[Part] | None],
+    ) -> Footprint | None:
         """What an access reaches in all its domains together, where that is better known than ``reached``.
 
         Of reads only where that costs little.
@@ -359,10 +368,10 @@ class BoundKernel:
         from sdi.sampling import dense, digits
 
         # What is read and written again, or in several arrays at one index, is asked for once.
-        key = (access.offset, access.guards, access.loops, access.nbytes, box)
-        if key not in self._by_digits:
-            self._by_digits[key] = digits.bytes_of(self._binding, access, box)
-        parts: Sequence[Part] | None = self._by_digits[key]
+        key = (access.offset, access.guards, access.loops, access.nbytes)
+        if key not in by_digits:
+            by_digits[key] = digits.bytes_of(self._binding, access, box)
+        parts: Sequence[Part] | None = by_digits[key]
         if parts is None and not has_data and access.mode is Mode.WRITE:
             parts = dense.spans_of(self._binding, access, box)
         return None if parts is None else Footprint(parts, Precision.COVER if has_data else Precision.EXACT)

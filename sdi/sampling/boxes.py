@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import gcd
 
 from sdi.bands import FEW
@@ -140,16 +140,14 @@ def reach(
             if interval(constraint, ranges)[0] < 0:
                 along = _along(offset, constraint, nbytes)
                 if along is None:
-                    rows = None
-                    if most_ranges > MANY_RANGES:
-                        rows = spans_by_rows(offset, nbytes, domain.regular, ranges, most_ranges)
-                    return bounded if rows is None else Footprint(rows, precision)
+                    if most_ranges == MANY_RANGES:
+                        return bounded
+                    found = _in_joined(offset, nbytes, domain.regular, ranges)
+                    if found is None:
+                        found = spans_by_rows(offset, nbytes, domain.regular, ranges, most_ranges)
+                    return bounded if found is None else Footprint(found, precision)
                 limits = (max(limits[0], along[0]), min(limits[1], along[1]))
-        strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
-        region = nested(lo, strides, nbytes) if is_strided else None
-        parts: Sequence[Part] | None = [region] if region is not None and region.levels else None
-        if parts is None:
-            parts = image(lo, strides, nbytes, most_ranges)
+        parts = of_box(offset, nbytes, ranges, most_ranges, is_strided)
         if parts is not None:
             if limits != (lo, hi):
                 # Whole elements: they lie on multiples of the strides' common divisor.
@@ -178,6 +176,88 @@ def _along(offset: AffineExpr, constraint: AffineExpr, nbytes: int) -> Range | N
     if up > 0:
         return (base - constant * down // up, INFINITY)
     return (-INFINITY, base + constant * down // -up)
+
+
+def of_box(
+    offset: AffineExpr, nbytes: int, ranges: list[Range], most_ranges: int, is_strided: bool = True
+) -> Sequence[Part] | None:
+    """``nbytes`` at all values of ``offset``; None where these are too many ranges.  See ``reach``."""
+    start, _ = interval(offset, ranges)
+    strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
+    region = nested(start, strides, nbytes) if is_strided else None
+    if region is not None and region.levels:
+        return [region]
+    return image(start, strides, nbytes, most_ranges)
+
+
+def box_within(constraints: Sequence[AffineExpr], ranges: list[Range]) -> bool | None:
+    """Whether anything is left where all constraints are >= 0; None where one is not about one variable.
+
+    ``ranges`` gets narrower by them.
+    """
+    for constraint in constraints:
+        constant, parts = constraint
+        low, high = interval(constraint, ranges)
+        if low >= 0:
+            continue
+        if high < 0:
+            return False
+        if len(parts) > 1:
+            return None
+        ((variable, factor),) = parts.items()
+        first, last = ranges[variable]
+        if factor > 0:
+            first = max(first, -(constant // factor))
+        else:
+            last = min(last, constant // -factor)
+        if first > last:
+            return False
+        ranges[variable] = (first, last)
+    return True
+
+
+def _in_joined(
+    offset: AffineExpr, nbytes: int, constraints: Sequence[AffineExpr], ranges: Sequence[Range]
+) -> Sequence[Part] | None:
+    """``nbytes`` at all values of ``offset`` where the constraints hold, if these are about one number each,
+    of which variables may be digits; else None.
+    """
+    from_zero = [(0, hi - lo) for lo, hi in ranges]
+    exprs = [
+        (constant + sum([factor * ranges[v][0] for v, factor in parts.items()]), parts)
+        for constant, parts in (offset, *constraints)
+    ]
+    offset, *constraints = joined(exprs, from_zero)
+    is_left = box_within(constraints, from_zero)
+    return of_box(offset, nbytes, from_zero, MAX_RANGES) if is_left else None if is_left is None else []
+
+
+def joined(exprs: list[AffineExpr], ranges: list[Range]) -> list[AffineExpr]:
+    """``exprs`` with variables put together that all of them use as digits of one number; ``ranges``, which
+    all begin at 0, gets the new variables' ranges.
+    """
+    exprs = [(constant, dict(parts)) for constant, parts in exprs]
+    while (pair := _digits_of_one(exprs, ranges)) is not None:
+        low, high = pair
+        count = (ranges[low][1] + 1) * (ranges[high][1] + 1)
+        new = len(ranges)
+        ranges.append((0, count - 1))
+        for _, parts in exprs:
+            factor = parts.pop(low, 0)
+            parts.pop(high, None)
+            if factor:
+                parts[new] = factor
+    return exprs
+
+
+def _digits_of_one(exprs: list[AffineExpr], ranges: list[Range]) -> tuple[int, int] | None:
+    """Two variables of which one counts as often as the other has values, in every expression."""
+    used = sorted({variable for _, parts in exprs for variable in parts})
+    for low, high in product(used, used):
+        values = ranges[low][1] + 1
+        if low != high and all(parts.get(high, 0) == values * parts.get(low, 0) for _, parts in exprs):
+            return low, high
+    return None
 
 
 def nested(start: int, strides: Iterable[tuple[int, int]], nbytes: int) -> Region | None:

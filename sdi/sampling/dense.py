@@ -16,6 +16,7 @@ from sdi.sampling.boxes import MAX_RANGES, Span
 from sdi.sampling.machine import Access, Loop
 from sdi.sampling.ops import OPERATIONS, Array, Undefined, quotients
 from sdi.sampling.terms import IntType, TermOp, rows_below
+from sdi.sampling.tracing import Untraceable
 
 MAX_POINTS = 1 << 17
 _IDS = (TermOp.GLOBAL_ID, TermOp.GROUP_ID, TermOp.LOCAL_ID)
@@ -29,6 +30,8 @@ def spans_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Span
         if loop is None:
             return None
         loops.append(loop)
+    if binding.is_traced:
+        raise Untraceable("arrays have no traced numbers")
     terms = [access.offset, *access.guards, *(c for loop in loops for c in loop.conditions)]
     if any(binding.opaque[t] for t in terms):
         return None

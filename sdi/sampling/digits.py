@@ -18,7 +18,7 @@ from sdi.region import Bytes, Region
 from sdi.regions import RegionSet
 from sdi.sampling.affine import AffineExpr, Range, interval, plus
 from sdi.sampling.affine_context import AffineContext
-from sdi.sampling.boxes import FEW_RANGES, MAX_RANGES, Part, Span, base_ranges, image, merged, nested
+from sdi.sampling.boxes import FEW_RANGES, MAX_RANGES, Part, base_ranges, box_within, joined, merged, of_box
 from sdi.sampling.machine import Access
 from sdi.sampling.terms import TermOp
 from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Unknown, UnknownKind
@@ -61,6 +61,8 @@ def bytes_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Part
     is_overapproximate, binding.is_overapproximate = binding.is_overapproximate, saved
     if is_overapproximate:
         return None
+    if binding.is_traced:
+        return _over_parts(binding, offset, alternatives, access.nbytes, box)
     # Launches that differ in a scalar often ask the same again: of a step's number only the parity may count.
     n, described = binding.ndrange, Described(binding.unknowns)
     exprs = tuple([tuple([described.of(expr) for expr in (offset, *each)]) for each in alternatives])
@@ -68,21 +70,29 @@ def bytes_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Part
     known = _known.get(key, key)  # a key is no answer
     if not isinstance(known, tuple):
         return known
-    found: list[Part] | None
+    if len(_known) >= _KNOWN_MAX:
+        _known.clear()
+    found = _known[key] = _over_parts(binding, offset, alternatives, access.nbytes, box)
+    return found
+
+
+def _over_parts(
+    binding: AffineContext,
+    offset: AffineExpr,
+    alternatives: list[list[AffineExpr]],
+    nbytes: int,
+    box: GroupBox,
+) -> list[Part] | None:
     try:
         every = [
             part
             for constraints in alternatives
-            for part in _Boxes(binding, [offset, *constraints], box).reached(access.nbytes)
+            for part in _Boxes(binding, [offset, *constraints], box).reached(nbytes)
         ]
-        spans = merged([part for part in every if not isinstance(part, Region)])
-        found = [*spans, *(part for part in every if isinstance(part, Region))]
     except _NoAnswer:
-        found = None
-    if len(_known) >= _KNOWN_MAX:
-        _known.clear()
-    _known[key] = found
-    return found
+        return None
+    spans = merged([part for part in every if not isinstance(part, Region)])
+    return [*spans, *(part for part in every if isinstance(part, Region))]
 
 
 class Described:
@@ -203,10 +213,8 @@ class _Boxes:
                     own = [*part[base][:place], half, *part[base][place + 1 :]]
                     parts.append({**part, base: own})
                 continue
-            if isinstance(found, Region):
-                strided.append(found)
-            else:
-                spans += found
+            strided += [each for each in found if isinstance(each, Region)]
+            spans += [each for each in found if not isinstance(each, Region)]
         if sum([region.num_runs for region in strided]) > FEW_RANGES * len(strided):
             strided = list(RegionSet.of(strided).regions)  # together, they may be whole rows
             if len(strided) > MAX_RANGES:
@@ -220,7 +228,7 @@ class _Boxes:
 
     def _part(
         self, digits: dict[int, list[Digit]], nbytes: int, where: list[tuple[int, int]]
-    ) -> Region | list[Span]:
+    ) -> Sequence[Part]:
         """The bytes where each digit takes its whole interval.
 
         ``where``: takes which digit of which id each variable is.  Raises _Wraps, _NoAnswer.
@@ -247,28 +255,10 @@ class _Boxes:
             known[variable] = _substituted(expr, known)
         exprs = [self._valued(expr, known, ranges) for expr in self._exprs]
         offset, *constraints = joined(exprs, ranges)
-        for constraint in constraints:
-            constant, parts = constraint
-            low, high = interval(constraint, ranges)
-            if low >= 0:
-                continue
-            if high < 0:
-                return []
-            if len(parts) != 1:
-                raise _NoAnswer
-            ((variable, factor),) = parts.items()
-            first, last = ranges[variable]
-            if factor > 0:
-                first = max(first, -(constant // factor))
-            else:
-                last = min(last, constant // -factor)
-            if first > last:
-                return []
-            ranges[variable] = (first, last)
-        start, _ = interval(offset, ranges)
-        strides = sorted((abs(c), ranges[v][1] - ranges[v][0] + 1) for v, c in offset[1].items())
-        region = nested(start, strides, nbytes)
-        found = region if region is not None and region.levels else image(start, strides, nbytes)
+        is_left = box_within(constraints, ranges)
+        if is_left is False:
+            return []
+        found = of_box(offset, nbytes, ranges, MAX_RANGES) if is_left else None
         if found is None:
             raise _NoAnswer
         return found
@@ -313,34 +303,6 @@ def _under(top: int, digit: int, low: int, stop: int, lower: list[int]) -> list[
     """Parts where the top digit is ``digit``."""
     inner = parts_of(low - top * digit, stop - top * digit, lower)
     return [[*part, (top, digit, 1)] for part in inner]
-
-
-def joined(exprs: list[AffineExpr], ranges: list[Range]) -> list[AffineExpr]:
-    """``exprs`` with variables put together that all of them use as digits of one number; ``ranges``, which
-    all begin at 0, gets the new variables' ranges.
-    """
-    exprs = [(constant, dict(parts)) for constant, parts in exprs]
-    while (pair := _digits_of_one(exprs, ranges)) is not None:
-        low, high = pair
-        count = (ranges[low][1] + 1) * (ranges[high][1] + 1)
-        new = len(ranges)
-        ranges.append((0, count - 1))
-        for _, parts in exprs:
-            factor = parts.pop(low, 0)
-            parts.pop(high, None)
-            if factor:
-                parts[new] = factor
-    return exprs
-
-
-def _digits_of_one(exprs: list[AffineExpr], ranges: list[Range]) -> tuple[int, int] | None:
-    """Two variables of which one counts as often as the other has values, in every expression."""
-    used = sorted({variable for _, parts in exprs for variable in parts})
-    for low, high in product(used, used):
-        values = ranges[low][1] + 1
-        if low != high and all(parts.get(high, 0) == values * parts.get(low, 0) for _, parts in exprs):
-            return low, high
-    return None
 
 
 def _quotient(expr: AffineExpr, divisor: int, ranges: list[Range]) -> AffineExpr:

@@ -8,7 +8,7 @@ same way.  All other questions go the usual way, ``KernelAnalysis``, which stays
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import cast
 
@@ -21,11 +21,15 @@ from sdi.sampling.straight import Answer, Evaluator, compiled
 from sdi.sampling.terms import TermOp, rows_below
 from sdi.sampling.tracing import Trace, Untraceable
 
-TRACE_AFTER = 16
-"""Unanswered questions before a run is traced, times one more than the runs traced so far: a trace costs as
-much as some fifty answers by the usual way."""
+TRACE_AFTER = 64
+"""Unanswered questions of a launch's first scalars before runs are traced, times one more than the runs
+traced so far: a trace costs as much as ten to fifty answers by the usual way."""
+AGAIN_COUNTS = 8
+"""As so many of those counts one with other scalars: there will be more."""
+WAITING_MAX = 4
+"""So many last questions are traced together: a launch's boxes, of which the first and last may differ."""
 TRACES_MAX = 12
-"""Per shape."""
+"""Per shape, of exact answers and of bounds each."""
 SHAPES_MAX = 16
 USUAL_MAX = 4
 _GROUPS: Range = (0, 1 << 64)
@@ -76,15 +80,19 @@ class ParametricBound:
 
     def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """See ``BoundAccess``."""
-        return self._usual().over(box)
+        return self._answer(self.shape.exact, box)
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """See ``BoundAccess``."""
+        return self._answer(self.shape.bounds, box)
+
+    def _answer(self, runs: TracedRuns, box: GroupBox) -> tuple[AccessRange, ...]:
         inputs = (*self._inputs, *box.start, *box.stop)
-        found = self.shape.answer(inputs)
+        found = runs.answer(inputs)
         if found is None:
-            found = self._usual().bounds(box)
-            self.shape.missed(inputs)
+            usual = self._usual()
+            found = usual.over(box) if runs.is_exact else usual.bounds(box)
+            runs.missed(inputs, len(self._inputs))
         return found
 
     def work(self, dim: int) -> WorkEstimate | None:
@@ -102,10 +110,7 @@ class ParametricBound:
 
 
 class AnswerShape:
-    """What a kernel's launches share when they differ in their inputs only.
-
-    ``hits``, ``misses``: questions answered by straight code, and not.
-    """
+    """What a kernel's launches share when they differ in their inputs only."""
 
     def __init__(
         self,
@@ -116,15 +121,10 @@ class AnswerShape:
     ) -> None:
         self.analysis = analysis
         self.buffer_nbytes = buffer_nbytes
+        self.scalars = tuple(scalars)
+        self.ndrange = ndrange
+        self.exact, self.bounds = TracedRuns(self, True), TracedRuns(self, False)
         self._usual: OrderedDict[tuple[int, ...], BoundKernel] = OrderedDict()
-        self.hits = self.misses = 0
-        self._scalars = tuple(scalars)
-        self._ndrange = ndrange
-        self._ranges = [(kind.lo, kind.hi) for _, _, kind in scalars] + [_GROUPS] * 9
-        self._first: tuple[int, ...] | None = None
-        self._varying: frozenset[int] = frozenset()
-        self._evaluators: list[Evaluator] = []
-        self._traces = self._waited = 0
 
     def usual(
         self, inputs: tuple[int, ...], ndrange: NDRange, values: tuple[bytes | None, ...]
@@ -140,8 +140,26 @@ class AnswerShape:
         self._usual.move_to_end(inputs)
         return found
 
+
+class TracedRuns:
+    """Straight code for the exact answers of a shape, or for its bounds.
+
+    ``hits``, ``misses``: questions answered by straight code, and not.
+    """
+
+    def __init__(self, shape: AnswerShape, is_exact: bool) -> None:
+        self.is_exact = is_exact
+        self.hits = self.misses = 0
+        self._shape = shape
+        self._first: tuple[int, ...] | None = None
+        self._varying: frozenset[int] = frozenset()
+        self._evaluators: list[Evaluator] = []
+        self._traces = 0
+        self._waited = 0
+        self._waiting: deque[tuple[int, ...]] = deque(maxlen=WAITING_MAX)
+
     def answer(self, inputs: tuple[int, ...]) -> Answer | None:
-        """The ranges for these inputs, where straight code for them exists."""
+        """The answer for these inputs, where straight code for them exists."""
         for evaluate in self._evaluators:
             found = evaluate(inputs)
             if found is not None:
@@ -149,8 +167,8 @@ class AnswerShape:
                 return found
         return None
 
-    def missed(self, inputs: tuple[int, ...]) -> None:
-        """The usual way was asked; now and then, trace it."""
+    def missed(self, inputs: tuple[int, ...], num_launch_inputs: int) -> None:
+        """The usual way was asked; now and then, trace it.  ``num_launch_inputs``: those but the box's."""
         self.misses += 1
         if self._traces >= TRACES_MAX:
             return
@@ -159,15 +177,18 @@ class AnswerShape:
         if varying != self._varying:
             self._varying = varying
             self._evaluators.clear()
-        self._waited += 1
-        if self._waited > TRACE_AFTER * (1 + self._traces):
-            self._waited = 0
-            self._traces += 1
-            found = traced(
-                self.analysis, self._scalars, self._ndrange, self.buffer_nbytes, self._ranges, inputs, varying
-            )
-            if found is not None:
-                self._evaluators.append(found)
+        self._waited += 1 if inputs[:num_launch_inputs] == first[:num_launch_inputs] else AGAIN_COUNTS
+        self._waiting.append(inputs)
+        if self._waited < TRACE_AFTER * (1 + self._traces):
+            return
+        for waiting in self._waiting:
+            if self._traces < TRACES_MAX and not any(each(waiting) for each in self._evaluators):
+                self._traces += 1
+                found = traced(self._shape, self.is_exact, waiting, varying)
+                if found is not None:
+                    self._evaluators.append(found)
+        self._waited = 0
+        self._waiting.clear()
 
 
 def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
@@ -186,15 +207,11 @@ def shaping_arguments(analysis: KernelAnalysis) -> frozenset[int]:
 
 
 def traced(
-    analysis: KernelAnalysis,
-    scalars: Sequence[Scalar],
-    ndrange: NDRange,
-    buffer_nbytes: tuple[int | None, ...],
-    ranges: Sequence[Range],
-    inputs: tuple[int, ...],
-    varying: frozenset[int],
+    shape: AnswerShape, is_exact: bool, inputs: tuple[int, ...], varying: frozenset[int]
 ) -> Evaluator | None:
     """Straight code from one run with ``inputs``, of which those in ``varying`` stay open; None: too long."""
+    analysis, scalars, ndrange = shape.analysis, shape.scalars, shape.ndrange
+    ranges = [(kind.lo, kind.hi) for _, _, kind in scalars] + [_GROUPS] * 9
     places = sorted(varying)
     trace = Trace([inputs[k] for k in places], [ranges[k] for k in places])
     numbers = list(inputs)
@@ -212,7 +229,9 @@ def traced(
             (),
             dict(zip(scalars, numbers, strict=False)),
         )
-        answer = BoundKernel(analysis, binding, buffer_nbytes).bounds(GroupBox(start, stop))
+        bound = BoundKernel(analysis, binding, shape.buffer_nbytes)
+        trace.is_hashable = False
+        answer = bound.computed(GroupBox(start, stop), is_exact)
     except Untraceable:
         return None
     fixed = [(k, value) for k, value in enumerate(inputs) if k not in varying]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from sdi.sampling.affine import AffineExpr, Range, interval, plus
+from sdi.sampling.tracing import Traced, Untraceable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -35,6 +36,10 @@ def spans_by_rows(
     too many rows or ranges.
     """
     offset, *constraints = exprs = [offset, *constraints]
+    numbers = [*(end for own in ranges for end in own), *(constant for constant, _ in exprs)]
+    numbers += [factor for _, parts in exprs for factor in parts.values()]
+    if any(isinstance(number, Traced) for number in cast(list[Any], numbers)):
+        raise Untraceable("arrays have no traced numbers")
     ranges = list(ranges)
     touching = [(ranges[v][1] - ranges[v][0], v) for v, factor in offset[1].items() if abs(factor) <= nbytes]
     if not touching:

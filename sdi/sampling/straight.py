@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from sdi.intervals import ByteRange
+from sdi.region import Bytes, Region
 from sdi.regions import RegionSet
 from sdi.sampling.affine import INFINITY, AffineExpr, Range, interval
 from sdi.sampling.model import AccessRange
@@ -39,6 +40,7 @@ class _CodeWriter:
     def __init__(self, trace: Trace, inputs: Sequence[int]) -> None:
         self.constants: dict[str, Any] = {
             "ByteRange": ByteRange,
+            "Region": Region,
             "RegionSet": RegionSet,
             "AccessRange": AccessRange,
         }
@@ -107,24 +109,33 @@ class _CodeWriter:
     def _number(self, value: object) -> str:
         return self._sum(value.expr) if isinstance(value, Traced) else str(value)
 
-    def _set(self, ranges: RegionSet) -> str:
-        """The name of a set of ranges; equal ones are made once."""
-        bounds = [(self._number(r.start), self._number(r.stop)) for r in ranges.runs()]
-        text = f"RegionSet(({''.join(f'ByteRange({a}, {b}), ' for a, b in bounds)}))"
+    def _set(self, found: RegionSet) -> str:
+        """The name of a set of bytes; equal ones are made once."""
+        text = f"RegionSet(({''.join(f'{self._region(each)}, ' for each in found.regions)}))"
         name = self._sets.get(text)
         if name is None:
-            if any(isinstance(edge, Traced) for r in ranges.runs() for edge in cast(Any, (r.start, r.stop))):
+            if any(isinstance(n, Traced) for each in found.regions for n in cast(Any, _numbers_of(each))):
                 name = f"s{len(self._sets)}"
                 self._lines.append(f"    {name} = {text}")
             else:
-                name = self._constant(ranges)
+                name = self._constant(found)
             self._sets[text] = name
         return name
+
+    def _region(self, over: Bytes) -> str:
+        if not isinstance(over, Region):
+            return f"ByteRange({self._number(over.start)}, {self._number(over.stop)})"
+        levels = [f"({self._number(stride)}, {self._number(count)}), " for stride, count in over.levels]
+        return f"Region({self._number(over.base)}, {self._number(over.nbytes)}, ({''.join(levels)}))"
 
     def _constant(self, value: object) -> str:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
+
+
+def _numbers_of(over: Bytes) -> list[int]:
+    return [over.base, over.nbytes, *(number for level in over.levels for number in level)]
 
 
 def _bounds_and_others(trace: Trace) -> tuple[dict[int, Range], list[Guard]]:

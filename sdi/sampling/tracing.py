@@ -63,7 +63,8 @@ _Parts = tuple[tuple[int, int], ...]
 class Trace:
     """One run.  ``values``: of the inputs, now; ``ranges``: what they may ever be.
 
-    Nodes 0 to n - 1 are the inputs.  Owned by: the thread of the run.
+    Nodes 0 to n - 1 are the inputs.  ``is_hashable``: whether a look-up among numbers of the run may miss one
+    that is no input's and yet the same.  Owned by: the thread of the run.
     """
 
     def __init__(self, values: Sequence[int], ranges: Sequence[Range]) -> None:
@@ -71,6 +72,7 @@ class Trace:
         self.values = list(values)
         self.ranges = list(ranges)
         self.nodes: list[TraceNode | None] = [None] * len(values)
+        self.is_hashable = True
         self._known: dict[object, int] = {}
         self._guards: dict[tuple[Relation, _Parts, int], int] = {}
 
@@ -301,6 +303,8 @@ class Traced:
         return self != 0
 
     def __hash__(self) -> int:
+        if not self.trace.is_hashable:
+            raise Untraceable("a look-up by a number")
         return 0x5D1
 
     def __index__(self) -> int:
