@@ -25,7 +25,8 @@ from sdi.partition.gain import Span
 from sdi.partition.history import LaunchHistory
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
-from sdi.sampling.parametric import Parametric, shaping_arguments
+from sdi.sampling.parametric import Parametric
+from sdi.sampling.shaping import shaping_bits
 
 ARRANGEMENTS_MAX = 64
 """Kept per kernel, least recently used first out."""
@@ -33,7 +34,7 @@ ARRANGEMENTS_MAX = 64
 
 @dataclass(slots=True, eq=False)
 class LaunchPlan:
-    """How launches are run that differ at most in scalars which no access range depends on.
+    """How launches are run that differ at most in bits of scalars on which no access range depends.
 
     Box k of ``plan`` runs on the k-th member there is; one box alone on one that is chosen at launch.
     ``chunks``: the same launch in parts that fit into memory, mostly one.  ``history``: of launches like it,
@@ -128,8 +129,8 @@ class Binding:
         self.bounds = tuple({} for _ in self.launch_plan.chunks)
 
 
-LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | None, ...], bool]
-"""With None for scalars that no access range depends on; whether none was asked for."""
+LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | int | None, ...], bool]
+"""With the bits of scalars that access ranges depend on; whether none was asked for."""
 LaunchHistoryKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
@@ -196,9 +197,10 @@ class Kernel:
     """One kernel of a build, with how its launches are arranged.  Owned by: sdi-scheduler.
 
     ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.  ``images``:
-    which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: arguments that
-    all of these depend on.  ``has_variables``: its program has variables in global memory, of which each
-    member has its own.  So all launches of all of the program's kernels run on one member, the first.
+    which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: by argument,
+    the bits of its value that all of these depend on.  ``has_variables``: its program has variables in global
+    memory, of which each member has its own.  So all launches of all of the program's kernels run on one
+    member, the first.
     ``note``: what it does, for people (``sdi/explain``), where that was asked for.
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
@@ -211,10 +213,11 @@ class Kernel:
         self.has_variables = has_variables
         self.access = access
         self.maps: KernelAccess = Parametric(access) if isinstance(access, KernelAnalysis) else access
-        self.shaping = shaping_arguments(access) if isinstance(access, KernelAnalysis) else frozenset()
+        self.shaping = shaping_bits(access) if isinstance(access, KernelAnalysis) else {}
         self.images = access.images if isinstance(access, KernelAnalysis) else None
         if self.images is not None:
-            self.shaping |= shaping_arguments(self.images)
+            for argument, bits in shaping_bits(self.images).items():
+                self.shaping[argument] = self.shaping.get(argument, 0) | bits
         self.note: object = None
         self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent()
         self._histories: Recent[LaunchHistoryKey, LaunchHistory] = Recent()

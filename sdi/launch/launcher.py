@@ -356,10 +356,14 @@ class Launcher:
                 and (history.may_gather() or self._are_gathered(buffers.values()))
             )
         )
-        shaping = frozenset() if is_trivial else kernel.shaping
+        shaping = {} if is_trivial else kernel.shaping
         shape = tuple(
             [
-                None if isinstance(value, bytes | Sampler) and index not in shaping else value
+                None
+                if isinstance(value, Sampler)
+                else int.from_bytes(value, "little") & shaping.get(index, 0)
+                if isinstance(value, bytes)
+                else value
                 for index, value in enumerate(values)
             ]
         )

@@ -80,7 +80,7 @@ class PlanMemory:
         self._total_regions = 0
 
 
-def numbered(shape: Sequence[ArgumentValue | None]) -> tuple[object, ...] | None:
+def numbered(shape: Sequence[ArgumentValue | int | None]) -> tuple[object, ...] | None:
     """Argument values with numbers for buffers; None where there are images."""
     numbers: dict[int, int] = {}
     found: list[object] = []

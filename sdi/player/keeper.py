@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -110,10 +110,11 @@ class Keeper:
         self._table.make_room()
         record = launch.record
         # Where no ranges were asked for all scalars are free: whole buffers are there.
-        holes = _scalars(kernel, record, not launch_plan.is_trivial)
+        holes: list[tuple[int, int, int]] = []
         mask = bytearray(b"\xff" * len(record))
-        for _, at, nbytes in holes:
-            mask[at : at + nbytes] = bytes(nbytes)
+        for number, at, nbytes, counts in _scalars(kernel, record, not launch_plan.is_trivial):
+            mask[at : at + nbytes] = counts
+            holes.append((number, at, nbytes))
         masked = _masked(record, mask)
         history, epoch = launch_plan.history, launch_plan.epoch
         if not self._have_cells(kernel, history, epoch):
@@ -287,15 +288,16 @@ class Keeper:
         self._table.add(builder, op, key, record, mask, recorded)
 
 
-def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> list[tuple[int, int, int]]:
-    """Arguments on which no access range depends: (number, offset of the value in the record, bytes)."""
-    return [
-        (number, at, nbytes)
-        for number, (kind, at, nbytes) in enumerate(
-            entries(record, _NDRANGE.size, len(kernel.model.arguments))
-        )
-        if kind == ArgumentKind.VALUE and not (has_ranges and number in kernel.shaping)
-    ]
+def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> Iterator[tuple[int, int, int, bytes]]:
+    """Arguments of which access ranges depend on no bit, or not on all: (number, offset of the value in the
+    record, bytes, which bits count).
+    """
+    arguments = entries(record, _NDRANGE.size, len(kernel.model.arguments))
+    for number, (kind, at, nbytes) in enumerate(arguments):
+        every = (1 << 8 * nbytes) - 1
+        counts = every & (kernel.shaping.get(number, 0) if has_ranges else 0)
+        if kind == ArgumentKind.VALUE and counts != every:
+            yield number, at, nbytes, counts.to_bytes(nbytes, "little")
 
 
 def _masked(record: bytes, mask: bytes | bytearray) -> bytes:

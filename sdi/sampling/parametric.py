@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import cast
 
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling.affine import Range
 from sdi.sampling.affine_context import AffineContext, Scalar
 from sdi.sampling.analysis import BoundKernel, KernelAnalysis
 from sdi.sampling.model import AccessRange, WorkEstimate
+from sdi.sampling.shaping import shaping_scalars
 from sdi.sampling.straight import Answer, Evaluator, compiled
-from sdi.sampling.terms import TermOp, rows_below
 from sdi.sampling.tracing import Trace, Untraceable
 
 TRACE_AFTER = 64
@@ -189,21 +188,6 @@ class TracedRuns:
                     self._evaluators.append(found)
         self._waited = 0
         self._waiting.clear()
-
-
-def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
-    """The scalars that access ranges may depend on, in a fixed order."""
-    rows = analysis.table.rows
-    terms = [t for a in analysis.accesses for t in (a.offset, *a.guards)]
-    terms += [t for loop in analysis.loops if loop is not None for t in (loop.counter, *loop.conditions)]
-    terms += [t for t, row in enumerate(rows) if row.op is TermOp.GEOMETRIC]
-    scalars = [row for row in rows_below(rows, terms) if row.op is TermOp.SCALAR]
-    return tuple(sorted({(*cast(tuple[int, int], row.payload), row.type) for row in scalars}))
-
-
-def shaping_arguments(analysis: KernelAnalysis) -> frozenset[int]:
-    """The arguments that hold these scalars: launches that differ in others only have the same ranges."""
-    return frozenset(argument for argument, _, _ in shaping_scalars(analysis))
 
 
 def traced(

@@ -34,6 +34,12 @@ kernel void advance(global int *a, int factor, float shift)
 kernel void blend(global int *b, global const int *a) { b[get_global_id(0)] ^= a[get_global_id(0)]; }
 
 kernel void pick(global int *a, global const int *b, int first) { a[get_global_id(0)] += b[first]; }
+
+kernel void turn(global int *a, global const int *b, int step)
+{
+    int i = get_global_id(0);
+    a[i] += b[step % 2 == 0 ? i / 2 : 128 + i / 2] * step;
+}
 """
 CHOOSE = """
 kernel void choose(global int *number, global const int *x, global int *y, int k)
@@ -42,7 +48,7 @@ kernel void choose(global int *number, global const int *x, global int *y, int k
     if (i < k && x[i] > 4) y[atomic_inc(number)] = i;
 }
 """
-STEP, MIX, FROM = 0, 1, 2  # by name
+STEP, MIX, FROM, TURN = 0, 1, 2, 3  # by name
 ITEMS = 256
 PROFILED = 2
 """CL_QUEUE_PROFILING_ENABLE"""
@@ -864,6 +870,23 @@ def test_scalars_on_which_ranges_depend_are_another_launch(serve: Serve) -> None
     loop.mix()
     loop.until_replayed(lambda _: launch(3), 1)
     assert loop.replayed(lambda: launch(ITEMS - 1)) == 0
+    loop.check()
+
+
+def test_of_a_step_that_counts_by_its_parity_there_are_two_recordings(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+
+    def launch(step: int) -> None:
+        i = np.arange(ITEMS)
+        loop.truth[0] = loop.truth[0] + loop.truth[1][i // 2 + step % 2 * 128] * np.int32(step)
+        values = [(loop.a, 0), (loop.b, 0), struct.pack("<i", step)]
+        loop.client.launch(loop.build, values, [ITEMS], [16], kernel_index=TURN)
+
+    loop.mix()
+    loop.until_replayed(lambda number: [launch(20 * number + k) for k in range(20)], 20)
+    kernel = loop.client.session._launcher._builds[loop.build].kernels[TURN]
+    assert len(kernel._launch_plans.values) == 2
+    assert loop.replayed(lambda: launch(-1)) == 0  # the remainder is -1, of which only the sign tells
     loop.check()
 
 

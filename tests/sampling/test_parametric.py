@@ -19,7 +19,8 @@ from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.regions import RegionSet
 from sdi.sampling import AccessRange, KernelAnalysis, Precision, analyse, parametric
-from sdi.sampling.parametric import Parametric, ParametricBound, shaping_scalars
+from sdi.sampling.parametric import Parametric, ParametricBound
+from sdi.sampling.shaping import shaping_scalars
 from sdi.sampling.straight import compiled
 from sdi.sampling.tracing import Trace, Untraceable
 from tests.kernels.cases import FOLDER, LAUNCHES
