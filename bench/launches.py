@@ -88,7 +88,7 @@ __kernel void turn(__global float *a, int n, uint t)
 class Rig:
     """The runtime of a session over null members; ``finished`` counts complete commands."""
 
-    def __init__(self, members: int) -> None:
+    def __init__(self, members: int, source: str = SOURCE) -> None:
         self.nulls = [NullDevice(number, keeps=True) for number in range(members)]
         devices: list[Device] = list(self.nulls)
         self.calls: deque[Callable[[], None]] = deque()
@@ -100,7 +100,7 @@ class Rig:
         self.core = SchedulerCore()
         self.core.create_queue(1, in_order=True)
         self.engine = Engine(self.core, VirtualDevice(self.memory, self.launcher), self, self.calls.append)
-        self.launcher.add(1, build(SOURCE, "", "", Target(devices)))
+        self.launcher.add(1, build(source, "", "", Target(devices)))
         self.finished_count = self.failed = 0
         self._next = 100
 
