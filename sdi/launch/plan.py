@@ -27,6 +27,8 @@ _ALIGNMENT = 8
 _CANDIDATES_MAX = 16
 _GAP_NBYTES = 64
 """Gaps up to this size cost more to leave out than to move."""
+_EXACT_MIN_NBYTES, _GAPS_MAX = 1 << 20, 0.9
+"""Where so many bytes are moved, it is asked whether fewer than that part of them do."""
 _MERGED_RANGES_MAX = 256
 """More ranges than that are merged as the one range that holds them all."""
 
@@ -297,15 +299,23 @@ def candidate_plans(
 ) -> list[CutPlan]:
     """A plan for each cut, of which the launch runs the first in ``order``.
 
-    From bounds of the access ranges; if the best of these has to merge, also from the exact ranges: bounds of
-    several assignments overlap, their bytes may not.
+    From bounds of the access ranges; also from the exact ranges if the best of these has to merge, as bounds
+    of several assignments overlap and their bytes may not, or if it moves bytes that it does not need.
     """
     found = [plans.plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
     best = cheapest(found, order)
-    if best.merged_nbytes or best.why_whole:
+    if best.merged_nbytes or best.why_whole or _moves_gaps(best, plans):
         exact = [plans.plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
         found = [min(pair, key=order) for pair in zip(found, exact, strict=True)]
     return found
+
+
+def _moves_gaps(best: CutPlan, plans: CutPlans) -> bool:
+    """Whether much less is moved where what lies between the bytes that are read stays where it is."""
+    moved = moved_nbytes(best)
+    if moved < _EXACT_MIN_NBYTES:
+        return False
+    return moved_nbytes(plans.plan(best.boxes, True)) < _GAPS_MAX * moved
 
 
 def cheapest(plans: Sequence[CutPlan], order: Callable[[CutPlan], tuple[float, ...]]) -> CutPlan:
