@@ -27,7 +27,7 @@ _ALIGNMENT = 8
 _CANDIDATES_MAX = 16
 _GAP_NBYTES = 64
 """Gaps up to this size cost more to leave out than to move."""
-_EXACT_MIN_NBYTES, _GAPS_MAX = 1 << 20, 0.9
+_EXACT_MIN_NBYTES, _GAPS_MAX = 1 << 20, 0.5
 """Where so many bytes are moved, it is asked whether fewer than that part of them do."""
 _MERGED_RANGES_MAX = 256
 """More ranges than that are merged as the one range that holds them all."""
