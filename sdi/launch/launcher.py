@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from sdi.commands import Launch
 from sdi.devices.handles import BoundKernel
-from sdi.devices.image import Sampler
 from sdi.devices.issue import MEASURED, SEEN, TOGETHER, Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -31,7 +30,7 @@ from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
 from sdi.launch.plan import CutPlan, image_slabs
-from sdi.launch.plan_memory import PlanKey, numbered
+from sdi.launch.plan_memory import PlanKey, numbered, shaped
 from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
 from sdi.launch.steps import Steps
@@ -357,16 +356,7 @@ class Launcher:
             )
         )
         shaping = {} if is_trivial else kernel.shaping
-        shape = tuple(
-            [
-                None
-                if isinstance(value, Sampler)
-                else int.from_bytes(value, "little") & shaping.get(index, 0)
-                if isinstance(value, bytes)
-                else value
-                for index, value in enumerate(values)
-            ]
-        )
+        shape = shaped(values, shaping)
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
         launch_plan = kernel.find(key)
         if launch_plan is not None and not self._is_valid(kernel, launch_plan):

@@ -7,8 +7,9 @@ depends on the sizes of its buffers and on where sub-buffers lie, not on which o
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from sdi.devices.image import Sampler
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan, MergedRange
 from sdi.ndrange import GroupBox, Int3
@@ -78,6 +79,22 @@ class PlanMemory:
         self._known.clear()
         self._num_regions.clear()
         self._total_regions = 0
+
+
+def shaped(
+    values: Sequence[ArgumentValue], shaping: Mapping[int, int]
+) -> tuple[ArgumentValue | int | None, ...]:
+    """Argument values with those bits of scalars that ``shaping`` has, by argument, and None for samplers."""
+    return tuple(
+        [
+            int.from_bytes(value, "little") & shaping.get(index, 0)
+            if isinstance(value, bytes)
+            else None
+            if isinstance(value, Sampler)
+            else value
+            for index, value in enumerate(values)
+        ]
+    )
 
 
 def numbered(shape: Sequence[ArgumentValue | int | None]) -> tuple[object, ...] | None:
