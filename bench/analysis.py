@@ -223,7 +223,7 @@ def main() -> int:
         f"95 % below {rank[int(0.95 * len(rank))]:.2f} ms, longest {rank[-1]:.2f} ms"
     )
     print(
-        f"\n{'bind and ' + str(MEMBERS) + ' boxes, µs':28}  repeated  bounds    exact   exact ranges written"
+        f"\n{'bind and ' + str(MEMBERS) + ' boxes, µs':28}  repeated: bounds  exact  first: bounds    exact   exact ranges written"
     )
     for case in CASES:
         tree = tree_of(case.source)
@@ -237,7 +237,9 @@ def main() -> int:
         maps = Parametric(analysis)
         per_launch(maps, case, boxes, False, 60)  # until it answers by straight code
         again = per_launch(maps, case, boxes, False, repetitions)
-        print(f"  {case.title:26}  {again:8.0f}  {few:6.0f}  {many:7.0f}   {ranges}")
+        per_launch(maps, case, boxes, True, 60)
+        exact = per_launch(maps, case, boxes, True, repetitions)
+        print(f"  {case.title:26}  {again:16.0f} {exact:6.0f}  {few:13.0f}  {many:7.0f}   {ranges}")
     return 0
 
 
