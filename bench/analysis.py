@@ -223,7 +223,8 @@ def main() -> int:
         f"95 % below {rank[int(0.95 * len(rank))]:.2f} ms, longest {rank[-1]:.2f} ms"
     )
     print(
-        f"\n{'bind and ' + str(MEMBERS) + ' boxes, µs':28}  repeated: bounds  exact  first: bounds    exact   ranges"
+        f"\n{'bind and ' + str(MEMBERS) + ' boxes, µs':28}"
+        "  repeated: bounds  exact  first: bounds    exact   ranges"
     )
     for case in CASES:
         tree = tree_of(case.source)
