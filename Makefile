@@ -9,6 +9,7 @@
 # make soak-player    play 1,000,000 streams of records under sanitizers, 10,000 in threads  (ARGS="7 1000 100": from seed 7, others)
 # make soak-macros    compare 10,000 programs of conditions and macros with the plain driver  (ARGS="0 500": others)
 # make soak-nodes     compare programs on several ranks with the plain driver, over loopback and MPI, and kill ranks  (ARGS="programs --shapes 3": some; --help: what there is)
+# make applications   install well-known applications from their packages, compare them on plain driver and image   (ARGS="--only OpenMM": some)
 # make test-gpu    run the tests on NVIDIA GPUs, without network, with the Python packages in WHEELS=.wheels
 # make bench-gpu   measure there: GPUs against the vendor's OpenCL and against programs split by hand
 # make lint    ruff, mypy and the C compiler's warnings
@@ -26,7 +27,7 @@ CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ARGS ?=
 
-.PHONY: help demo test bench figures test-gpu bench-gpu cts soak soak-memory soak-wire soak-player soak-macros soak-nodes lint clean install prepare
+.PHONY: help demo test bench figures applications test-gpu bench-gpu cts soak soak-memory soak-wire soak-player soak-macros soak-nodes lint clean install prepare
 
 help:
 	@sed -n 's/^# \(make [a-z-]* \)/\1/p' Makefile
@@ -60,6 +61,9 @@ bench: install
 
 figures: install
 	@$(PY) -m bench figures --out bench/results $(ARGS)
+
+applications: install
+	@$(PY) -m bench.gallery $(ARGS)
 
 # Not in .venv: on a GPU host without network, Python packages come from a folder (see bench/gpu_setup.sh).
 test-gpu:
