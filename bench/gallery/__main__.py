@@ -127,12 +127,13 @@ def _device() -> str:
 def row(of: Application, installed: str, ran: dict[str, Ran]) -> str:
     """One line of the page's table."""
     plain, ways = ran["plain"], [way for way in ran if way != "plain"]
+    expected = plain.results or ran[ways[0]].results
     wrong = []
     for way in ways:
         if ran[way].failure:
             wrong.append(f"{way}: {ran[way].failure}")
-        elif plain.results:
-            differ = [name for name, found in plain.results.items() if ran[way].results.get(name) != found]
+        elif expected:
+            differ = [name for name, found in expected.items() if ran[way].results.get(name) != found]
             wrong += [f"{way}: {', '.join(differ)} differ"] if differ else []
     right = "; ".join(wrong) or (f"yes, {len(plain.results)} results" if plain.results else "runs")
     if plain.failure:
