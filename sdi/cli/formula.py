@@ -97,7 +97,7 @@ def formula(compiled: CompiledProgram, model: KernelModel, options: argparse.Nam
         expressions.get("work"),
     )
     unknown = tuple([name for name, each in found.items() if each is None])
-    has_all = not any(name.split()[0] in ("receives", "again", "whole") for name in unknown)
+    has_all = not any(name.split()[0] in ("receives", "again", "whole", "merged") for name in unknown)
     rates = _rates(family, options)
     predicted = algebra.prediction(volumes, rates.host_share) if has_all else None
     curves = {}

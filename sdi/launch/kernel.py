@@ -26,6 +26,7 @@ from sdi.partition.history import LaunchHistory
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric
+from sdi.sampling.scalar_cases import argument_cases
 from sdi.sampling.shaping import shaping_bits
 
 ARRANGEMENTS_MAX = 64
@@ -129,8 +130,8 @@ class Binding:
         self.bounds = tuple({} for _ in self.launch_plan.chunks)
 
 
-LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[ArgumentValue | int | None, ...], bool]
-"""With the bits of scalars that access ranges depend on; whether none was asked for."""
+LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], bool]
+"""With bits and cases of scalars that access ranges depend on; whether none was asked for."""
 LaunchHistoryKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
@@ -198,9 +199,9 @@ class Kernel:
 
     ``access``: its access maps; ``maps``: the same for launches, quick for scalars that change.  ``images``:
     which slabs of images it writes, None if it writes none or nothing is known.  ``shaping``: by argument,
-    the bits of its value that all of these depend on.  ``has_variables``: its program has variables in global
-    memory, of which each member has its own.  So all launches of all of the program's kernels run on one
-    member, the first.
+    the bits of its value that all of these depend on, but for ``cases``.
+    ``has_variables``: its program has variables in global memory, of which each member has its own.  So all
+    launches of all of the program's kernels run on one member, the first.
     ``note``: what it does, for people (``sdi/explain``), where that was asked for.
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
@@ -213,11 +214,15 @@ class Kernel:
         self.has_variables = has_variables
         self.access = access
         self.maps: KernelAccess = Parametric(access) if isinstance(access, KernelAnalysis) else access
-        self.shaping = shaping_bits(access) if isinstance(access, KernelAnalysis) else {}
         self.images = access.images if isinstance(access, KernelAnalysis) else None
-        if self.images is not None:
-            for argument, bits in shaping_bits(self.images).items():
+        analyses = [each for each in (access, self.images) if isinstance(each, KernelAnalysis)]
+        self.shaping: dict[int, int] = {}
+        for each in analyses:
+            for argument, bits in shaping_bits(each).items():
                 self.shaping[argument] = self.shaping.get(argument, 0) | bits
+        self.cases = argument_cases(analyses, self.shaping)
+        for argument, cases in self.cases.items():
+            self.shaping[argument] &= ~cases.bits
         self.note: object = None
         self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent()
         self._histories: Recent[LaunchHistoryKey, LaunchHistory] = Recent()

@@ -355,8 +355,7 @@ class Launcher:
                 and (history.may_gather() or self._are_gathered(buffers.values()))
             )
         )
-        shaping = {} if is_trivial else kernel.shaping
-        shape = shaped(values, shaping)
+        shape = shaped(values, {}, {}) if is_trivial else shaped(values, kernel.shaping, kernel.cases)
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
         launch_plan = kernel.find(key)
         if launch_plan is not None and not self._is_valid(kernel, launch_plan):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 
 from sdi.devices.image import Sampler
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan, MergedRange
 from sdi.ndrange import GroupBox, Int3
+from sdi.sampling.scalar_cases import ArgumentCases
 from sdi.vmem.memory import VirtualBuffer
 
 LAUNCHES_MAX = 512
@@ -82,22 +84,23 @@ class PlanMemory:
 
 
 def shaped(
-    values: Sequence[ArgumentValue], shaping: Mapping[int, int]
-) -> tuple[ArgumentValue | int | None, ...]:
-    """Argument values with those bits of scalars that ``shaping`` has, by argument, and None for samplers."""
-    return tuple(
-        [
-            int.from_bytes(value, "little") & shaping.get(index, 0)
-            if isinstance(value, bytes)
-            else None
-            if isinstance(value, Sampler)
-            else value
-            for index, value in enumerate(values)
-        ]
-    )
+    values: Sequence[ArgumentValue], shaping: Mapping[int, int], cases: Mapping[int, ArgumentCases]
+) -> tuple[object, ...]:
+    """Argument values, of scalars those bits that ``shaping`` has, and of samplers None; then their cases."""
+
+    def of(index: int, value: ArgumentValue) -> object:
+        if isinstance(value, bytes):
+            return int.from_bytes(value, "little") & shaping.get(index, 0)
+        return None if isinstance(value, Sampler) else value
+
+    found = tuple(starmap(of, enumerate(values)))
+    if not cases:
+        return found
+    data = ((each, values[index]) for index, each in cases.items())
+    return (*found, *[each.of(value) for each, value in data if isinstance(value, bytes)])
 
 
-def numbered(shape: Sequence[ArgumentValue | int | None]) -> tuple[object, ...] | None:
+def numbered(shape: Sequence[object]) -> tuple[object, ...] | None:
     """Argument values with numbers for buffers; None where there are images."""
     numbers: dict[int, int] = {}
     found: list[object] = []

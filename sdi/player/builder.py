@@ -15,6 +15,7 @@ from sdi.launch.kernel import LaunchPlan
 from sdi.launch.recording import Assignment, Change
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
+from sdi.sampling.scalar_cases import ScalarCase
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST
@@ -67,6 +68,7 @@ class Builder:
         self.ops: list[c.PlayerOp] = []
         self.accesses: list[tuple[int, int]] = []
         self.holes: list[tuple[int, int, int]] = []
+        self.tests: list[c.Test] = []
         self.block = bytearray()
         self.uses: list[tuple[int, tuple[Use, ...]]] = []
         self.keep: list[object] = []
@@ -207,6 +209,11 @@ class Builder:
         told = ("work", "fill", member, over.nbytes, "fill")
         return self._op(op, [(self._player.segment(buffer, member + 1), 1)], told)
 
+    def tested(self, at: int, case: ScalarCase) -> None:
+        """Of the argument whose value is at ``at`` of the record, a scalar is no part of the key."""
+        numbers = (case.lo, case.hi, case.modulus, case.residue)
+        self.tests.append(c.Test(at + case.offset, case.nbytes, case.is_signed, 0, *numbers))
+
     def launch(
         self,
         member: int,
@@ -273,6 +280,7 @@ class Builder:
             ops=(c.PlayerOp * len(self.ops))(*self.ops),
             accesses=(c.PlayerAccess * len(self.accesses))(*starmap(c.PlayerAccess, self.accesses)),
             holes=(c.Hole * len(self.holes))(*starmap(c.Hole, self.holes)),
+            tests=(c.Test * len(self.tests))(*self.tests),
             block=bytes(self.block),
             build=build,
             block_nbytes=len(self.block),
@@ -290,6 +298,7 @@ class Builder:
             num_ops=len(self.ops),
             num_accesses=len(self.accesses),
             num_holes=len(self.holes),
+            num_tests=len(self.tests),
             client=kind,
             client_segment=segment,
             blocking=blocking,

@@ -16,6 +16,7 @@ from sdi.partition.history import LaunchHistory
 from sdi.player import library as c
 from sdi.player.builder import Builder, PlayerTables, address
 from sdi.player.recorded import Recorded
+from sdi.sampling.scalar_cases import ScalarCase
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.transfers import Transfer
@@ -112,9 +113,15 @@ class Keeper:
         # Where no ranges were asked for all scalars are free: whole buffers are there.
         holes: list[tuple[int, int, int]] = []
         mask = bytearray(b"\xff" * len(record))
+        tests: list[tuple[int, ScalarCase]] = []
         for number, at, nbytes, counts in _scalars(kernel, record, not launch_plan.is_trivial):
             mask[at : at + nbytes] = counts
             holes.append((number, at, nbytes))
+            if number in kernel.cases and not launch_plan.is_trivial:
+                found = kernel.cases[number].tests(record[at : at + nbytes])
+                if found is None:
+                    return
+                tests += [(at, test) for test in found]
         masked = _masked(record, mask)
         history, epoch = launch_plan.history, launch_plan.epoch
         if not self._have_cells(kernel, history, epoch):
@@ -128,7 +135,9 @@ class Keeper:
             builder.guard_layout(used.buffer)
         if not builder.states(launch_plan, recording.changes):
             return
-        key = (masked, tuple(builder.guards), recording.where)
+        for at, test in tests:
+            builder.tested(at, test)
+        key = (masked, tuple(builder.guards), recording.where, tuple(tests))
         if self._table.has(key) or not builder.transfers(recording.transfers):
             return
         for member, assignment, bound in zip(recording.where, recording.assignments, kernels, strict=False):

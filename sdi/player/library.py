@@ -43,6 +43,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "u32": (_u32, "uint32_t "),
     "u64": (_u64, "uint64_t "),
     "i32": (ctypes.c_int32, "int32_t "),
+    "i64": (ctypes.c_int64, "int64_t "),
     "void*": (_pointer, "void *"),
     "u8*": (ctypes.c_char_p, "const uint8_t *"),
     "u32*": (ctypes.POINTER(_u32), "const uint32_t *"),
@@ -105,7 +106,21 @@ class CellValue(ctypes.Structure):
     _fields_ = _fields("cell_value", "u32 cell value")
 
 
-for _name, _made in (("hole", Hole), ("access", PlayerAccess), ("op", PlayerOp), ("cell_value", CellValue)):
+class Test(ctypes.Structure):
+    """What must hold of a scalar that is no part of the key, at ``at`` of the record behind its command
+    fields: it lies in [``lo``, ``hi``], and its remainder is ``residue``.
+    """
+
+    _fields_ = _fields("test", "u32 at nbytes is_signed reserved", "i64 lo hi modulus residue")
+
+
+for _name, _made in (
+    ("hole", Hole),
+    ("access", PlayerAccess),
+    ("op", PlayerOp),
+    ("cell_value", CellValue),
+    ("test", Test),
+):
     _KINDS[f"{_name}*"] = ctypes.POINTER(_made), f"const struct {_name} *"
 
 
@@ -121,10 +136,11 @@ class Given(ctypes.Structure):
         "op* ops",
         "access* accesses",
         "hole* holes",
+        "test* tests",
         "u8* block",
         "u64 build block_nbytes client_nbytes client_at client_to",
         "u64 client_from client_stop client_slack",
-        "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes",
+        "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes num_tests",
         "u32 client client_segment client_shown blocking watch profiled num_beside",
     )
 

@@ -102,6 +102,8 @@ struct recording {
     struct op *ops;
     struct access *accesses;
     struct hole *holes;
+    struct test *tests;
+    uint32_t num_tests;
     uint8_t *block;
     uint32_t num_guards, num_effects, num_budgets, num_ops, num_beside, watch;
     uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
@@ -163,11 +165,14 @@ struct buffer {
     bool is_listed;
 };
 
-/* Which bits of a kernel's launches count: all that no scalar fills. */
+/* Which bits of a kernel's launches count: all that no scalar fills.  Those count too on which ranges depend, where
+ * these were asked for: so there may be two masks, one behind the other. */
+enum { MASKS_MAX = 2 };
 struct form {
     uint64_t build;
     uint32_t op, index, nbytes;
-    uint8_t *mask;
+    uint8_t *masks;
+    uint32_t num_masks;
 };
 
 struct sdi_player {

@@ -31,6 +31,24 @@ static bool equal(const char *data, const struct recording *r)
     return true;
 }
 
+/* Whether the scalars that are no part of the key have the values for which it was recorded. */
+static bool admits(const char *key, const struct recording *r)
+{
+    for (uint32_t i = 0; i < r->num_tests; i++) {
+        const struct test *test = &r->tests[i];
+        int64_t value = 0;
+        memcpy(&value, key + test->at, test->nbytes);
+        if (test->nbytes == 4 && test->is_signed)
+            value = (int32_t)value;
+        if (value < test->lo || value > test->hi)
+            return false;
+        int64_t rest = value % test->modulus;
+        if ((rest < 0 ? rest + test->modulus : rest) != test->residue)
+            return false;
+    }
+    return true;
+}
+
 /* Whether a write is of the bytes whose state its recording tells: it begins and ends near their ends. */
 static bool fits(const struct recording *r, const char *record)
 {
@@ -51,15 +69,15 @@ struct form *form_find(struct sdi_player *p, uint32_t op, uint64_t build, uint32
     uint64_t hash = (build * 31 + index) * 31 + op + (uint64_t)nbytes * 0x9E37;
     for (uint32_t tries = 0; tries < FORMS; tries++) {
         struct form *form = &p->forms[(hash + tries) % FORMS];
-        if (form->mask && form->op == op && form->build == build && form->index == index && form->nbytes == nbytes)
+        if (form->masks && form->op == op && form->build == build && form->index == index && form->nbytes == nbytes)
             return form;
-        if (!form->mask) {
+        if (!form->masks) {
             if (!make)
                 return NULL;
-            form->mask = malloc(nbytes);
-            if (!form->mask)
+            form->masks = malloc((size_t)MASKS_MAX * nbytes);
+            if (!form->masks)
                 return NULL;
-            memset(form->mask, 0xFF, nbytes);
+            form->num_masks = 0;
             form->op = op;
             form->build = build;
             form->index = index;
@@ -106,22 +124,37 @@ struct recording *recording_find(struct sdi_player *p, uint32_t op, const char *
     p->why = WHY_UNKNOWN;
     if (!form)
         return NULL;
-    uint64_t hash = record_hash(key, form->mask, key_nbytes);
-    uint32_t *bucket = &p->buckets[hash % BUCKETS];
-    for (uint32_t *at = bucket, n; (n = *at) != 0; at = &p->recordings[n - 1].next) {
-        struct recording *r = &p->recordings[n - 1];
-        if (r->hash != hash || r->op != op || r->key_nbytes != key_nbytes || !equal(key, r)
-            || !fits(r, record))
-            continue;
-        if (recording_holds(p, r)) {
-            *at = r->next; /* first from now on: there may be many for states that never come again */
-            r->next = *bucket;
-            *bucket = n;
-            return r;
+    for (uint32_t m = 0; m < form->num_masks; m++) {
+        uint64_t hash = record_hash(key, form->masks + (size_t)m * key_nbytes, key_nbytes);
+        uint32_t *bucket = &p->buckets[hash % BUCKETS];
+        for (uint32_t *at = bucket, n; (n = *at) != 0; at = &p->recordings[n - 1].next) {
+            struct recording *r = &p->recordings[n - 1];
+            if (r->hash != hash || r->op != op || r->key_nbytes != key_nbytes || !equal(key, r) || !admits(key, r)
+                || !fits(r, record))
+                continue;
+            if (recording_holds(p, r)) {
+                *at = r->next; /* first from now on: there may be many for states that never come again */
+                r->next = *bucket;
+                *bucket = n;
+                return r;
+            }
+            p->why = WHY_GUARDS;
         }
-        p->why = WHY_GUARDS;
     }
     return NULL;
+}
+
+/* The form knows the mask from now on, in the place of the last one if there are too many. */
+static void form_add(struct form *form, const uint8_t *mask)
+{
+    uint32_t m = 0;
+    while (m < form->num_masks && memcmp(form->masks + (size_t)m * form->nbytes, mask, form->nbytes))
+        m++;
+    if (m == MASKS_MAX)
+        m--;
+    memcpy(form->masks + (size_t)m * form->nbytes, mask, form->nbytes);
+    if (m == form->num_masks)
+        form->num_masks++;
 }
 
 static void *copy_of(const void *data, size_t nbytes)
@@ -142,6 +175,7 @@ static void clear(struct recording *r)
     free(r->ops);
     free(r->accesses);
     free(r->holes);
+    free(r->tests);
     free(r->block);
     memset(r, 0, sizeof *r);
 }
@@ -168,7 +202,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     struct form *form = form_find(p, g->op, g->build, g->index, g->key_nbytes, true);
     if (!form)
         return -1;
-    memcpy(form->mask, g->mask, g->key_nbytes); /* the same for all launches of a kernel */
+    form_add(form, g->mask);
     struct recording *r = &p->recordings[number];
     memset(r, 0, sizeof *r);
     r->op = g->op;
@@ -181,8 +215,10 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->ops = copy_of(g->ops, g->num_ops * sizeof *g->ops);
     r->accesses = copy_of(g->accesses, g->num_accesses * sizeof *g->accesses);
     r->holes = copy_of(g->holes, g->num_holes * sizeof *g->holes);
+    r->tests = copy_of(g->tests, g->num_tests * sizeof *g->tests);
     r->block = copy_of(g->block, g->block_nbytes);
-    if (!(r->key && r->mask && r->guards && r->effects && r->budgets && r->ops && r->accesses && r->holes && r->block)) {
+    if (!(r->key && r->mask && r->guards && r->effects && r->budgets && r->ops && r->accesses && r->holes && r->tests
+          && r->block)) {
         clear(r);
         return -1;
     }
@@ -190,6 +226,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->num_effects = g->num_effects;
     r->num_budgets = g->num_budgets;
     r->num_ops = g->num_ops;
+    r->num_tests = g->num_tests;
     r->client = g->client;
     r->client_segment = g->client_segment;
     r->client_shown = g->client_shown;
@@ -219,7 +256,7 @@ API void sdi_player_drop_all(struct sdi_player *p)
     for (uint32_t n = 0; n < p->num_recordings; n++)
         clear(&p->recordings[n]);
     for (uint32_t n = 0; n < FORMS; n++)
-        free(p->forms[n].mask);
+        free(p->forms[n].masks);
     memset(p->forms, 0, sizeof p->forms);
     memset(p->buckets, 0, sizeof p->buckets);
     p->num_recordings = 0;
@@ -241,7 +278,7 @@ void recordings_free(struct sdi_player *p)
     for (uint32_t n = 0; n < p->num_recordings; n++)
         clear(&p->recordings[n]);
     for (uint32_t n = 0; n < FORMS; n++)
-        free(p->forms[n].mask);
+        free(p->forms[n].masks);
     free(p->recordings);
     free(p->played);
 }

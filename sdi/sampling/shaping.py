@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def shaping_scalars(analysis: KernelAnalysis) -> tuple[Scalar, ...]:
     """The scalars that access ranges may depend on, in a fixed order."""
-    scalars = [row for row in rows_below(analysis.table.rows, _roots(analysis)) if row.op is TermOp.SCALAR]
+    scalars = [row for row in rows_below(analysis.table.rows, roots(analysis)) if row.op is TermOp.SCALAR]
     return tuple(sorted({(*cast(tuple[int, int], row.payload), row.type) for row in scalars}))
 
 
@@ -26,7 +26,7 @@ def shaping_bits(analysis: KernelAnalysis) -> dict[int, int]:
     """The bits on which access ranges depend, by argument: of its bytes as a little-endian number."""
     rows = analysis.table.rows
     wanted = [0] * len(rows)
-    for term in _roots(analysis):
+    for term in roots(analysis):
         wanted[term] = _all(rows[term].type)
     found: dict[int, int] = {}
     for term in range(len(rows) - 1, -1, -1):  # arguments are older than what they are in
@@ -41,7 +41,8 @@ def shaping_bits(analysis: KernelAnalysis) -> dict[int, int]:
     return found
 
 
-def _roots(analysis: KernelAnalysis) -> list[int]:
+def roots(analysis: KernelAnalysis) -> list[int]:
+    """The terms that answers are made of."""
     rows = analysis.table.rows
     terms = [t for a in analysis.accesses for t in (a.offset, *a.guards)]
     terms += [t for loop in analysis.loops if loop is not None for t in (loop.counter, *loop.conditions)]

@@ -41,6 +41,14 @@ kernel void turn(global int *a, global const int *b, int step)
     a[i] += b[step % 2 == 0 ? i / 2 : 128 + i / 2] * step;
 }
 """
+THIRDS = """
+kernel void thirds(global int *a, int t)
+{
+    size_t i = get_global_id(0);
+    if (i < 128)
+        a[i + (t % 3 == 1) * 128] += t + (t == 0);
+}
+"""
 CHOOSE = """
 kernel void choose(global int *number, global const int *x, global int *y, int k)
 {
@@ -887,6 +895,30 @@ def test_of_a_step_that_counts_by_its_parity_there_are_two_recordings(serve: Ser
     kernel = loop.client.session._launcher._builds[loop.build].kernels[TURN]
     assert len(kernel._launch_plans.values) == 2
     assert loop.replayed(lambda: launch(-1)) == 0  # the remainder is -1, of which only the sign tells
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_a_step_counter_has_a_recording_for_each_case(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, "always", plays=True))
+    build, status, _ = loop.client.build(THIRDS)
+    assert status == 0
+
+    def launch(t: int) -> int:
+        start = 128 if t > 0 and t % 3 == 1 else 0
+        loop.truth[0] = loop.truth[0].copy()
+        loop.truth[0][start : start + 128] += np.int32(t + (t == 0))
+        return loop.client.launch(build, [(loop.a, 0), struct.pack("<i", t)], [ITEMS], [16])
+
+    loop.until_replayed(lambda number: launch(3 + 3 * number), 1)  # one of four cases
+    if members > 1:  # where there is one, whole buffers are there, whatever it touches
+        assert [loop.replayed(lambda t=t: launch(t)) for t in (31, -3)] == [0, 0]
+    turns = [900, -6, 901, 77, -5, 0, 902, -4, (1 << 31) - 1, 903, -(1 << 31), 904, 1 << 30]
+    for _ in range(3):
+        for t in turns:
+            launch(t)
+            loop.client.finish()
+    loop.until_replayed(lambda number: [launch(1000 + 3 * number + case) for case in range(3)], 3)
     loop.check()
 
 

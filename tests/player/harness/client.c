@@ -83,6 +83,15 @@ static void make_kind(struct kind *kind, unsigned number)
         }
         for (unsigned h = kind->num_holes; h > 0 && !kind->hole_nbytes[h - 1]; h--)
             kind->num_holes--;
+        if (kind->num_holes && one_in(2)) {
+            kind->is_tested = true;
+            kind->hole_nbytes[0] = 4 * (1 + below(2));
+            memset(kind->mask + kind->hole_at[0], 0xFF, 8);
+            memset(kind->mask + kind->hole_at[0], 0, kind->hole_nbytes[0]);
+            kind->is_signed = one_in(2);
+            kind->modulus = 1 + below(3);
+            kind->threshold = kind->is_signed && one_in(2) ? 0 : 1 << 30;
+        }
     }
     kind->blocking = one_in(2);
     kind->is_shown = one_in(3);

@@ -86,6 +86,8 @@ struct kind {
     uint64_t build;
     uint8_t key[KEY_NBYTES], mask[KEY_NBYTES];
     uint32_t hole_at[HOLES], hole_nbytes[HOLES], num_holes;
+    bool is_tested, is_signed; /* the first hole: its recordings are each for a case of its value */
+    int64_t threshold, modulus;
     uint32_t states[STATES], num_states, budget, watch;
     uint32_t device[3], host; /* segments */
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
@@ -107,6 +109,7 @@ struct recorded {
     struct op ops[OPS];
     struct access accesses[OPS * ACCESSES];
     struct hole holes[OPS * HOLES];
+    struct test test;
     struct cell_value guards[STATES], effects[STATES];
     uint32_t budget;
     uint8_t key[KEY_NBYTES], block[OPS * BLOCK_NBYTES], shown[MEMORY_NBYTES];
@@ -269,6 +272,8 @@ char *client_put(size_t nbytes);
 void client_step(void);
 bool client_is_done(void);
 size_t bare_key(const struct command *, uint8_t *key);
+bool case_of(const struct command *, struct test *test);
+bool admits(const struct recorded *, const struct command *);
 size_t fixed_of(uint32_t op);
 bool is_read(const struct command *);
 const uint8_t *carried_by(const struct command *);

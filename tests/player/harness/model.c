@@ -20,6 +20,34 @@ static bool holds(const struct recorded *r)
     return !r->given.num_budgets || w.truth[r->budget];
 }
 
+/* The case that the first hole of a launch is, as C counts; false: it is none. */
+bool case_of(const struct command *c, struct test *test)
+{
+    const struct kind *kind = c->kind;
+    uint8_t key[KEY_NBYTES];
+    bare_key(c, key);
+    __int128 value = 0;
+    for (unsigned n = kind->hole_nbytes[0]; n > 0; n--)
+        value = value * 256 + key[kind->hole_at[0] + n - 1];
+    __int128 end = (__int128)1 << (8 * kind->hole_nbytes[0]);
+    if (kind->is_signed && value >= end / 2)
+        value -= end;
+    *test = (struct test){kind->hole_at[0], kind->hole_nbytes[0], kind->is_signed, 0, kind->threshold, INT64_MAX,
+                          kind->modulus, (int64_t)((value % kind->modulus + kind->modulus) % kind->modulus)};
+    if (value < kind->threshold) {
+        test->lo = kind->is_signed ? INT64_MIN : 0;
+        test->hi = kind->threshold - 1;
+    }
+    return value <= INT64_MAX;
+}
+
+bool admits(const struct recorded *r, const struct command *c)
+{
+    struct test found;
+    return !r->kind->is_tested
+           || (case_of(c, &found) && found.lo == r->test.lo && found.residue == r->test.residue);
+}
+
 /* The recording that is right for a command now, or NULL; `is_known`: there is one for other facts, at least. */
 struct recorded *model_find(const struct command *c, bool *is_known)
 {
@@ -27,7 +55,7 @@ struct recorded *model_find(const struct command *c, bool *is_known)
     for (struct recorded *r = w.recorded; r; r = r->older)
         if (!r->is_dropped && r->kind == c->kind) {
             *is_known = true;
-            if (holds(r))
+            if (holds(r) && admits(r, c))
                 return r;
         }
     return NULL;
@@ -41,6 +69,8 @@ static void check_key(const struct command *c, const struct recorded *r)
     for (uint32_t n = 0; n < r->given.key_nbytes; n++)
         if ((key[n] & r->kind->mask[n]) != r->key[n])
             broken("command %lu is replayed with other bytes", (unsigned long)c->id);
+    if (!admits(r, c))
+        broken("command %lu is replayed as another case", (unsigned long)c->id);
 }
 
 /* The bytes of a write are there, behind all that came before it. */

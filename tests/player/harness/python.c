@@ -116,11 +116,17 @@ static uint32_t beside(const struct recorded *r)
     return w.driver == DRIVER_CUDA && count > 1 && !one_in(4) ? count : 0;
 }
 
-static void record(struct kind *kind)
+static void record(struct kind *kind, const struct command *c)
 {
+    struct test test = {0};
+    if (kind->is_tested && !case_of(c, &test))
+        return;
     struct recorded *r = calloc(1, sizeof *r);
     r->kind = kind;
+    r->test = test;
     struct given *g = &r->given;
+    g->tests = &r->test;
+    g->num_tests = kind->is_tested;
     g->op = kind->op;
     g->build = kind->op == SDI_OP_NDRANGE ? kind->build : 0;
     g->index = kind->op == SDI_OP_NDRANGE ? kind->index : 0;
@@ -216,7 +222,7 @@ static void learn(const struct command *c)
         watch(kind);
     if (w.is_on && !one_in(5) && !model_find(c, &is_known)) {
         for (const struct recorded *r = w.recorded; r; r = r->older)
-            if (!r->is_dropped && r->kind == kind) { /* the same facts, but nothing left of its budget */
+            if (!r->is_dropped && r->kind == kind && admits(r, c)) { /* the same facts, but nothing left of its budget */
                 bool same = true;
                 for (uint32_t n = 0; n < r->given.num_guards; n++)
                     same = same && w.truth[r->guards[n].cell] == r->guards[n].value;
@@ -225,7 +231,7 @@ static void learn(const struct command *c)
                     return;
                 }
             }
-        record(kind);
+        record(kind, c);
     }
 }
 
