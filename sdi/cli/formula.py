@@ -16,7 +16,7 @@ import sympy as sp
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.cli.asked import AskedLaunch, ExplainError, asked_launch, assignments
 from sdi.cli.counters import table
-from sdi.devices.capabilities import CPU, GPU
+from sdi.devices.capabilities import CPU, kind_named
 from sdi.explain import formula as algebra
 from sdi.explain.fit import Point, Polynomial, Value, fitted, leading
 from sdi.explain.formula import MachineRates, Prediction, Rate, Volumes
@@ -328,7 +328,7 @@ def _rates(family: _Family, options: argparse.Namespace) -> MachineRates:
         except (ProfileError, OSError) as error:
             raise ExplainError(f"--profile: {error}") from error
         sessions = profile.sessions
-        kind = next((GPU for member in profile.members if member.kind == GPU.name), CPU)
+        kind = kind_named(profile.members[0].kind) if profile.members else CPU
     links = [(ends, ns) for each in sessions for ends, ns in each.link_ns.items()]
     return MachineRates(
         _rate(family.access_ns(sessions), kind.access_ns),

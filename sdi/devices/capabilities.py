@@ -70,6 +70,11 @@ GPU = MemberKind(
 sources: 0.114 ms an iteration of Jacobi 4096 x 4096, which is two launches of 32 us and two halo copies."""
 
 
+def kind_named(name: str) -> MemberKind:
+    """The kind of that name; of members that are defined elsewhere, what CPU members cost."""
+    return next((kind for kind in (CPU, GPU) if kind.name == name), CPU)
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a member reports once.
