@@ -88,7 +88,9 @@ def _formulas(compiled: CompiledProgram, options: argparse.Namespace) -> int:
     """Print formulas.  Raises ExplainError."""
     try:
         from sdi.cli.formula import as_json, formula, lines
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if error.name != "sympy":
+            raise
         raise ExplainError("--formula needs SymPy: pip install 'sdi[formula]'") from error
     found = [formula(compiled, model, options) for model in _chosen_kernels(compiled, options)]
     if options.json:

@@ -11,8 +11,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
 
-import sympy as sp
-
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.cli.asked import AskedLaunch, ExplainError, asked_launch, assignments
 from sdi.cli.counters import table
@@ -87,13 +85,12 @@ def formula(compiled: CompiledProgram, model: KernelModel, options: argparse.Nam
             if name.startswith(f"{kind} ") and each != 0
         }
 
-    zero = algebra.expression(Polynomial({}), names)
     volumes = algebra.Volumes(
         of("receives"),
         of("again"),
         of("writes"),
-        expressions.get("merged", zero),
-        expressions.get("whole", zero),
+        expressions.get("merged", algebra.ZERO),
+        expressions.get("whole", algebra.ZERO),
         expressions.get("work"),
     )
     unknown = tuple([name for name, each in found.items() if each is None])
@@ -164,7 +161,7 @@ class _Family:
         order_of = list(Precision)
         written = [each.precision for each in typical.bound.over(whole) if each.writes]
         self.precision = max(written, key=order_of.index, default=Precision.EXACT)
-        self.arguments = [used.cause.partition(": ")[2] for used in plan.buffers]
+        self.arguments = [used.names for used in plan.buffers]
 
     def axes(self) -> list[list[Fraction]]:
         """Values of each size, as multiples of the unit, and of 1/N."""
@@ -252,7 +249,7 @@ class _Family:
             return found
         inner = parts // 2
         member = inner if received[inner] == max(received) else received.index(max(received))
-        by_name = {used.cause.partition(": ")[2]: used for used in plan.buffers}  # each its own buffer
+        by_name = {used.names: used for used in plan.buffers}  # each its own buffer
         found = {"merged": 0}
         for name, used in by_name.items():
             access = used.assignments[member]
@@ -359,9 +356,8 @@ def _evaluated(flag: str, text: str, known: Mapping[str, int]) -> str:
     if not _is_formula(text):
         return text
     try:
-        sizes = algebra.symbols(list(known))
-        found = sp.sympify(text, locals=sizes).subs({sizes[name]: value for name, value in known.items()})
-    except (sp.SympifyError, TypeError, SyntaxError, AttributeError) as error:
+        found = algebra.evaluated(text, known)
+    except ValueError as error:
         raise ExplainError(f"{flag} {text}: not a formula of sizes") from error
     if not found.is_integer:
         raise ExplainError(f"{flag} {text}: {found} is no whole number")
@@ -384,10 +380,10 @@ def lines(found: Formula, *, is_latex: bool = False) -> list[str]:
     x = " x ".join(["N" if dim == found.dim else "1" for dim in range(found.dim + 1)])
     made = [f"kernel {found.kernel} over N members (3 or more), cut {x}, sizes that divide evenly"]
 
-    def volume(title: str, by_argument: Mapping[str, sp.Expr]) -> None:
+    def volume(title: str, by_argument: Mapping[str, algebra.Expr]) -> None:
         made.append(f"  {title}: {show(volumes.in_all(by_argument))} bytes")
         if len(by_argument) > 1:
-            made.extend(f"    {name}: {show(sp.expand(each))}" for name, each in by_argument.items())
+            made.extend(f"    {name}: {show(each)}" for name, each in by_argument.items())
 
     volume("each member receives at first", volumes.receives)
     volume("and again before later launches", volumes.again)
@@ -399,7 +395,7 @@ def lines(found: Formula, *, is_latex: bool = False) -> list[str]:
     if found.precision is not Precision.EXACT:
         made.append(f"  writes are known as: {found.precision.value}")
     if volumes.work is not None:
-        made.append(f"  accesses in all, about: {show(sp.expand(volumes.work))}")
+        made.append(f"  accesses in all, about: {show(volumes.work)}")
     made += [f"  no closed formula: {name}" for name in found.unknown]
     if found.prediction is None:
         return made
@@ -427,7 +423,7 @@ def as_json(found: Formula) -> dict[str, Any]:
     """For programs; design/0005 has the fields."""
     volumes, predicted = found.volumes, found.prediction
 
-    def both(each: sp.Expr | None) -> dict[str, str] | None:
+    def both(each: algebra.Expr | None) -> dict[str, str] | None:
         return None if each is None else {"text": str(each), "latex": algebra.latex(each)}
 
     return {

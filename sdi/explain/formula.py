@@ -11,11 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import sympy as sp
 
 from sdi.explain.fit import Exponents, Polynomial
 
+Expr: TypeAlias = Any
+"""Of SymPy, which says nothing of its types."""
+ZERO: Expr = sp.Integer(0)
 MEMBERS = sp.Symbol("N", positive=True, integer=True)
 ACCESS, HOST, PEER, ISSUE = sp.symbols("a h p s", positive=True)
 """ns per access of one member's inner loops, per byte from the host, per byte between members; s: ns for each
@@ -51,24 +55,24 @@ class Volumes:
     may write, each member's.  ``work`` is None where loops tell nothing.
     """
 
-    receives: Mapping[str, sp.Expr]
-    again: Mapping[str, sp.Expr]
-    writes: Mapping[str, sp.Expr]
-    merged: sp.Expr
-    whole: sp.Expr
-    work: sp.Expr | None
+    receives: Mapping[str, Expr]
+    again: Mapping[str, Expr]
+    writes: Mapping[str, Expr]
+    merged: Expr
+    whole: Expr
+    work: Expr | None
 
-    def in_all(self, of: Mapping[str, sp.Expr]) -> sp.Expr:
+    def in_all(self, of: Mapping[str, Expr]) -> Expr:
         """The sum over all arguments."""
-        return sp.expand(sum(of.values(), sp.Integer(0)))
+        return sp.expand(sum(of.values(), ZERO))
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Speed-ups over one member, as expressions in sizes, N and rates."""
 
-    first: sp.Expr
-    again: sp.Expr
+    first: Expr
+    again: Expr
 
 
 def symbols(names: Sequence[str]) -> dict[str, sp.Symbol]:
@@ -76,11 +80,11 @@ def symbols(names: Sequence[str]) -> dict[str, sp.Symbol]:
     return {name: sp.Symbol(name, positive=True, integer=True) for name in names}
 
 
-def expression(polynomial: Polynomial, names: Sequence[str]) -> sp.Expr:
+def expression(polynomial: Polynomial, names: Sequence[str]) -> Expr:
     """A polynomial in sizes of these names and in 1/N, which comes last."""
     variables = [*symbols(names).values(), 1 / MEMBERS]
 
-    def term(exponents: Exponents, coefficient: Fraction) -> sp.Expr:
+    def term(exponents: Exponents, coefficient: Fraction) -> Expr:
         factors = [variable**exponent for variable, exponent in zip(variables, exponents, strict=True)]
         return sp.Mul(sp.Rational(coefficient.numerator, coefficient.denominator), *factors)
 
@@ -102,7 +106,7 @@ def prediction(volumes: Volumes, host_share: float) -> Prediction | None:
     )
 
 
-def curve(speed_up: sp.Expr, rates: MachineRates, sizes: Mapping[str, int]) -> list[tuple[int, float]]:
+def curve(speed_up: Expr, rates: MachineRates, sizes: Mapping[str, int]) -> list[tuple[int, float]]:
     """Members and the speed-up with so many, for sizes by their names."""
     known = dict(symbols(list(sizes)))
     figures = {known[name]: value for name, value in sizes.items()}
@@ -116,12 +120,21 @@ def curve(speed_up: sp.Expr, rates: MachineRates, sizes: Mapping[str, int]) -> l
     return [(1, 1.0), *((count, float(found.subs(MEMBERS, count))) for count in _CURVE[1:])]
 
 
-def text(of: sp.Expr) -> str:
+def evaluated(text: str, sizes: Mapping[str, int]) -> Expr:
+    """What a formula of sizes is, by their names.  Raises ValueError for what is no formula."""
+    known = symbols(list(sizes))
+    try:
+        return sp.sympify(text, locals=known).subs({known[name]: value for name, value in sizes.items()})
+    except (sp.SympifyError, TypeError, SyntaxError, AttributeError) as error:
+        raise ValueError(text) from error
+
+
+def text(of: Expr) -> str:
     """As people write it in a line of text."""
     return str(of).replace("**", "^").replace("*", " ")
 
 
-def latex(of: sp.Expr) -> str:
+def latex(of: Expr) -> str:
     """As LaTeX has it."""
     return str(sp.latex(of))
 

@@ -75,6 +75,11 @@ class BufferPlan:
     cause: str
     mixed: bool = False
 
+    @property
+    def names(self) -> str:
+        """Of the arguments."""
+        return self.cause.partition(": ")[2]
+
     def written(self, k: int) -> list[Bytes]:
         """All that assignment k may write: disjoint."""
         return [
@@ -127,8 +132,9 @@ class CutPlan:
         """What forbids to run the assignments on several members, for the user; empty when nothing does."""
         for plan in self.buffers:
             if plan.mixed:
-                names = plan.cause.partition(": ")[2]
-                return f"may update bytes atomically that it accesses in another way too, through {names}"
+                return (
+                    f"may update bytes atomically that it accesses in another way too, through {plan.names}"
+                )
         for image in self.images:
             if image.is_shared:
                 return f"several members might write the same rows of image {image.names}"
