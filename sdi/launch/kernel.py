@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Generic, TypeVar
@@ -26,7 +26,7 @@ from sdi.partition.history import LaunchHistory
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric
-from sdi.sampling.scalar_cases import argument_cases
+from sdi.sampling.scalar_cases import ArgumentCases, argument_cases
 from sdi.sampling.shaping import shaping_bits
 
 ARRANGEMENTS_MAX = 64
@@ -240,6 +240,10 @@ class Kernel:
         if not isinstance(self.access, KernelAnalysis) or self.access.loops:
             return None
         return float((1 + len(self.access.accesses)) * prod(ndrange.global_size))
+
+    def counted(self, is_trivial: bool) -> tuple[Mapping[int, int], Mapping[int, ArgumentCases]]:
+        """The bits and cases of scalars that count, by argument: none where no ranges are asked for."""
+        return ({}, {}) if is_trivial else (self.shaping, self.cases)
 
     def follow(self, cells: Cells) -> None:
         """Have a cell change with the generation."""

@@ -355,7 +355,7 @@ class Launcher:
                 and (history.may_gather() or self._are_gathered(buffers.values()))
             )
         )
-        shape = shaped(values, {}, {}) if is_trivial else shaped(values, kernel.shaping, kernel.cases)
+        shape = shaped(values, *kernel.counted(is_trivial))
         key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
         launch_plan = kernel.find(key)
         if launch_plan is not None and not self._is_valid(kernel, launch_plan):

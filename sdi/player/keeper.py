@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -110,15 +110,15 @@ class Keeper:
             return
         self._table.make_room()
         record = launch.record
-        # Where no ranges were asked for all scalars are free: whole buffers are there.
         holes: list[tuple[int, int, int]] = []
         mask = bytearray(b"\xff" * len(record))
         tests: list[tuple[int, ScalarCase]] = []
-        for number, at, nbytes, counts in _scalars(kernel, record, not launch_plan.is_trivial):
+        shaping, cases = kernel.counted(launch_plan.is_trivial)
+        for number, at, nbytes, counts in _scalars(kernel, record, shaping):
             mask[at : at + nbytes] = counts
             holes.append((number, at, nbytes))
-            if number in kernel.cases and not launch_plan.is_trivial:
-                found = kernel.cases[number].tests(record[at : at + nbytes])
+            if number in cases:
+                found = cases[number].tests(record[at : at + nbytes])
                 if found is None:
                     return
                 tests += [(at, test) for test in found]
@@ -297,14 +297,16 @@ class Keeper:
         self._table.add(builder, op, key, record, mask, recorded)
 
 
-def _scalars(kernel: Kernel, record: bytes, has_ranges: bool) -> Iterator[tuple[int, int, int, bytes]]:
+def _scalars(
+    kernel: Kernel, record: bytes, shaping: Mapping[int, int]
+) -> Iterator[tuple[int, int, int, bytes]]:
     """Arguments of which access ranges depend on no bit, or not on all: (number, offset of the value in the
     record, bytes, which bits count).
     """
     arguments = entries(record, _NDRANGE.size, len(kernel.model.arguments))
     for number, (kind, at, nbytes) in enumerate(arguments):
         every = (1 << 8 * nbytes) - 1
-        counts = every & (kernel.shaping.get(number, 0) if has_ranges else 0)
+        counts = every & shaping.get(number, 0)
         if kind == ArgumentKind.VALUE and counts != every:
             yield number, at, nbytes, counts.to_bytes(nbytes, "little")
 
