@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable
 
 import numpy as np
+
+ON_GPU = os.environ.get("GALLERY_KIND") == "gpu"
+"""Whether sizes are those that keep a GPU busy."""
 
 
 def result(name: str, values: object) -> None:

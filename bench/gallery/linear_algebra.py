@@ -4,13 +4,13 @@ import ctypes
 
 import numpy as np
 import pyopencl as cl
-from kit import result, timed
+from kit import ON_GPU, result, timed
 
 blast = ctypes.CDLL("libclblast.so.1")
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 rng = np.random.default_rng(1)
-N = 384
+N = 4096 if ON_GPU else 384
 ROWS, NO, LEFT, LOWER, NON_UNIT = 101, 111, 141, 122, 131
 handle = ctypes.c_void_p(queue.int_ptr)
 size, real, last = ctypes.c_size_t, ctypes.c_float, (ctypes.byref(handle), None)
@@ -47,7 +47,7 @@ def product(n: int = N) -> int:
 
 
 show("product", product(), c, N * N)
-show("product of an odd size", product(311), c, N * N)
+show("product of an odd size", product(N - 73), c, N * N)
 vectors = (*at(x), size(1), *at(y), size(1))
 show("axpy", blast.CLBlastSaxpy(size(N), real(2), *vectors, *last), y, N)
 by = (ROWS, NO, size(N), size(N), real(1), *at(a), size(N), *at(x), size(1), real(0), *at(y), size(1))

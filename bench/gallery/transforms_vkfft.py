@@ -3,7 +3,7 @@
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
-from kit import result, timed
+from kit import ON_GPU, result, timed
 from pyvkfft.opencl import VkFFTApp
 
 context = cl.create_some_context(interactive=False)
@@ -21,13 +21,14 @@ for name, shape, ndim in (
     result(f"{name} there", there.get())
     app.ifft(there)
     result(f"{name} and back", there.get())
-plane = cla.to_device(queue, rng.random((512, 512)).astype(np.complex64))
+SIDE, TIMES = (4096, 500) if ON_GPU else (512, 20)
+plane = cla.to_device(queue, rng.random((SIDE, SIDE)).astype(np.complex64))
 transform = VkFFTApp(plane.shape, plane.dtype, queue, ndim=2)
 
 
 def transforms() -> None:
-    """Forty of a plane."""
-    for _ in range(20):
+    """Many of a plane, there and back."""
+    for _ in range(TIMES):
         transform.fft(plane)
         transform.ifft(plane)
     queue.finish()
