@@ -65,7 +65,8 @@ class Write:
     """Copy the application's memory to a region of ``buffer``; the client does the copy when told.
 
     ``written_ns``: 0, or when it began with that, untold, since nobody else knew the buffer: it is done.
-    ``data``: the bytes, row by row, where they came with the record: the client has nothing to do.
+    ``data``: the bytes, row by row, where they came with the record or were staged: the client is done.
+    ``staged_at``: where they are staged, until they are taken.
     ``unasked``, ``record``: see ``Read``.
     """
 
@@ -75,6 +76,7 @@ class Write:
     written_ns: int = 0
     unasked: bool = False
     data: bytes = b""
+    staged_at: int = 0
     record: bytes = field(default=b"", compare=False)
 
     @property

@@ -227,9 +227,12 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         }
     } else if (r->client == CLIENT_WRITES) {
         const struct sdi_rec_write *write = (const void *)record;
-        memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), write + 1, write->carried_nbytes);
-        p->carried_nbytes += write->carried_nbytes;
-        node->nbytes = write->carried_nbytes;
+        const void *data = write->staged_at ? p->arena + write->staged_at : (const char *)(write + 1);
+        memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), data, write->region[0]);
+        p->carried_nbytes += write->region[0];
+        node->nbytes = write->region[0];
+        if (write->staged_at)
+            page_has_taken(p, write->region[0]);
     } else if (r->client == CLIENT_FILLS) {
         const struct sdi_rec_fill *fill = (const void *)record;
         repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);

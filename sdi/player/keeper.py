@@ -27,14 +27,18 @@ from sdi.wire.records import Op as WireOp
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
-READ_MAX_NBYTES = 64 << 10
+READ_MAX_NBYTES = 1 << 20
+"""More is copied by several threads if Python has it done."""
+SHOWN_MAX_NBYTES = 256 << 10
+"""Of what the player copies itself, where the client need not."""
 WRITE_GRANULE_NBYTES = 16 << 10
 """What lies beside a small write up to multiples of this counts as written too, where the host has it."""
 
 
 def _write_mask() -> bytes:
     """Which bits of a write's record count, behind its command fields: not where, how much, and when."""
-    shape, free = layout(BODY[WireOp.WRITE]), {"offset", "region", "written_ns", "carried_nbytes"}
+    shape = layout(BODY[WireOp.WRITE])
+    free = {"offset", "region", "written_ns", "carried_nbytes", "staged_at"}
     values: list[int] = []
     for each in BODY[WireOp.WRITE]:
         ones = (1 << (64 if each.kind == "u64" else 32)) - 1

@@ -35,6 +35,13 @@ void page_say(struct sdi_player *p, uint32_t slot, int32_t status)
     p->page_changed = true;
 }
 
+/* So many more staged bytes may be overwritten. */
+void page_has_taken(struct sdi_player *p, uint64_t nbytes)
+{
+    struct sdi_wire_arena_header *header = (void *)p->arena;
+    __atomic_fetch_add(&header->taken_nbytes, nbytes, __ATOMIC_RELEASE);
+}
+
 /* False: the application has to read others first.  One that has gone needs none. */
 static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id)
 {

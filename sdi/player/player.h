@@ -291,6 +291,7 @@ enum taken { TAKEN, NOT_MINE, FULL, BROKEN, REFUSED };
 int queue_find(const struct sdi_player *p, uint64_t id);
 void page_publish(struct sdi_player *p);
 void page_say(struct sdi_player *p, uint32_t slot, int32_t status);
+void page_has_taken(struct sdi_player *p, uint64_t nbytes);
 void node_free(struct sdi_player *p, struct node *node);
 void node_told_of(struct sdi_player *p, struct node *node);
 struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording);

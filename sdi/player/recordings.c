@@ -59,7 +59,8 @@ static bool fits(const struct recording *r, const char *record)
         return false;
     if (r->client == CLIENT_WRITTEN)
         return write->offset == r->client_from && write->region[0] == r->client_stop - r->client_from;
-    uint64_t nbytes = write->carried_nbytes; /* too few to get around the end of numbers */
+    /* too few to get around the end of numbers */
+    uint64_t nbytes = write->staged_at ? write->region[0] : write->carried_nbytes;
     return write->offset - r->client_from <= r->client_slack
            && r->client_stop - write->offset - nbytes <= r->client_slack && nbytes == write->region[0];
 }

@@ -87,6 +87,13 @@ static void node_is_behind(struct sdi_player *p, struct node *node, const struct
     p->num_behind += node->behind != 0;
 }
 
+/* Whether the bytes of a row are where a write says that they are staged. */
+static bool is_staged(const struct sdi_rec_write *write)
+{
+    uint64_t at = write->staged_at - SDI_STAGING_OFFSET, nbytes = write->region[0];
+    return nbytes <= SDI_STAGED_MAX_NBYTES && at <= SDI_STAGING_NBYTES - nbytes;
+}
+
 /* Leave of a record only what it is known by; false: it is none that is known. */
 static bool cut(uint32_t op, const char *record, size_t *nbytes)
 {
@@ -98,6 +105,8 @@ static bool cut(uint32_t op, const char *record, size_t *nbytes)
     if (op == SDI_OP_WRITE) {
         const struct sdi_rec_write *write = (const void *)record;
         rest = write->carried_nbytes;
+        if (write->staged_at)
+            return !rest && !write->written_ns && is_staged(write);
         if (write->written_ns)
             return !rest;
         rest = rest > SDI_CARRIED_MAX_NBYTES ? 0 : rest;

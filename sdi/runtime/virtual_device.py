@@ -35,7 +35,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.launcher import Launcher
 from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
-from sdi.player.keeper import READ_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
+from sdi.player.keeper import READ_MAX_NBYTES, SHOWN_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import Bytes, alike, packed_like
 from sdi.regions import RegionSet
@@ -45,7 +45,6 @@ from sdi.vmem.directory import HOST, HeldRun, State, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES
 from sdi.vmem.transfers import Transfer
-from sdi.wire.records import CARRIED_MAX_NBYTES
 
 _log = logging.getLogger("sdi.members")
 _HOMES_MAX = 32
@@ -53,6 +52,7 @@ _HOMES_MAX = 32
 _FILL_NBYTES = 1 << 20
 """A fill of less is made in the arena: it is likely that several members want all of it."""
 _PAGE_NBYTES = 4096
+_AT_ONCE_NBYTES = 256 << 10
 _BESIDE_NBYTES = 1 << 20
 """A map shows all of a buffer of CPU members that has no more than this beside what was asked for."""
 
@@ -177,7 +177,8 @@ class VirtualDevice:
             if packed is not None:
                 packed.give([transfer])
                 return IssuedWork(packed.waits, transfer, packed.offset)
-        if self.player is not None and command.rectangle.contiguous and over.nbytes <= READ_MAX_NBYTES:
+        is_short = over.nbytes <= (SHOWN_MAX_NBYTES if command.into else READ_MAX_NBYTES)
+        if self.player is not None and command.rectangle.contiguous and is_short:
             self._fetch_recorded(self.player, command, buffer, over, issue)
         else:
             self._memory.transfers.fetch_host(buffer, over, issue)
@@ -211,7 +212,7 @@ class VirtualDevice:
         self, task: Callable[[], None], waits: list[Ticket], issue: Issue, what: str, nbytes: int
     ) -> Ticket:
         """Have ``task`` done on the host: now where it waits for nothing and is short."""
-        if waits or nbytes > CARRIED_MAX_NBYTES:
+        if waits or nbytes > _AT_ONCE_NBYTES:
             return self._memory.run_on_host(task, waits, issue, what, nbytes)
         ticket, begin_ns = Ticket(), time.monotonic_ns()
         task()
@@ -321,7 +322,7 @@ class VirtualDevice:
         parts = [(HOST, over)]
         if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
             parts = _fill_places(buffer, over, len(pattern), memory.members, memory.memories.pooled_memory)
-        player = self.player if rectangle.contiguous and over.nbytes <= CARRIED_MAX_NBYTES else None
+        player = self.player if rectangle.contiguous and over.nbytes <= _AT_ONCE_NBYTES else None
         before = buffer.directory.state() if player is not None else None
         filled_by: list[tuple[int, ByteRange]] = []
         tickets: list[Ticket] = []

@@ -30,6 +30,9 @@ from sdi.wire.records import (
     HEADER,
     HEADER_ENTRY,
     PATTERN_MAX_NBYTES,
+    STAGED_MAX_NBYTES,
+    STAGING_NBYTES,
+    STAGING_OFFSET,
     Op,
     record_fields,
 )
@@ -103,6 +106,17 @@ def _carried(record: CommandRecord) -> bytes:
     return found
 
 
+def _staged_at(record: CommandRecord) -> int:
+    """Where a write's bytes are staged; 0: they are not."""
+    at = record["staged_at"]
+    if at:
+        nbytes, room = prod(record.three("region")), STAGING_OFFSET + STAGING_NBYTES - at
+        may_be = at >= STAGING_OFFSET and nbytes <= min(room, STAGED_MAX_NBYTES)
+        others = record["carried_nbytes"] or record["written_ns"]
+        insist(may_be and not others, "staged_at", f"{at} with {nbytes} bytes")
+    return at
+
+
 def _pattern(record: CommandRecord) -> bytes:
     pattern, order, data_type = record.behind("pattern_nbytes"), record["order"], record["data_type"]
     if data_type:
@@ -152,8 +166,9 @@ _Part = Callable[[CommandRecord], object]
 _DERIVED: dict[type, dict[str, _Part]] = {
     Write: {
         "data": _carried,
-        # of what was written early or carried; the bytes of the next one like others are others
-        "record": lambda r: r.bare if r["written_ns"] or r["carried_nbytes"] else b"",
+        # of what was written early, carried or staged; the bytes of the next one like others are others
+        "record": lambda r: r.bare if r["written_ns"] or r["carried_nbytes"] or r["staged_at"] else b"",
+        "staged_at": _staged_at,
     },
     Fill: {"pattern": _pattern, "record": lambda r: b"" if r["data_type"] else r.bare},
     Map: {

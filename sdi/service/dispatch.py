@@ -99,6 +99,8 @@ class Dispatcher:
                 self._engine.core.release_event(record_id)
                 return
             entry = self.door.check(record)
+            if isinstance(entry.command, Write) and entry.command.staged_at:
+                entry = entry._replace(command=self._taken(entry.command))
             self.door.admit(entry)
             if entry.command is not None:
                 self._command(entry, has_more)
@@ -125,6 +127,11 @@ class Dispatcher:
                 slot = int.from_bytes(record[24:28], "little")
                 if 0 < slot < NUM_SLOTS:
                     self._outbox.page.finished(slot, status, 0, 0, 0)
+
+    def _taken(self, command: Write) -> Write:
+        """The same with its bytes, of which the client hears at once."""
+        data = self._outbox.page.take_staged(command.staged_at, command.rectangle.nbytes)
+        return replace(command, data=data, staged_at=0)
 
     def _command(self, entry: RecordEntry, has_more: bool) -> None:
         command, queue, slot = entry.command, entry.fields[QUEUE], entry.fields[SLOT]

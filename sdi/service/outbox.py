@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sdi.commands import Launch, Read
 from sdi.devices.join import join
 from sdi.errors import Status
-from sdi.player.keeper import READ_MAX_NBYTES
+from sdi.player.keeper import SHOWN_MAX_NBYTES
 from sdi.region import Region
 from sdi.runtime.command_graph import CommandNode
 from sdi.service.kernel_output import Printed
@@ -83,7 +83,7 @@ class Outbox:
         def done(error: BaseException | None) -> None:
             self._transfer_done(command_id, 0 if error is None else Status.OUT_OF_RESOURCES)
 
-        if nbytes <= READ_MAX_NBYTES:
+        if nbytes <= SHOWN_MAX_NBYTES:
             target[:] = source
             done(None)
         else:

@@ -1,4 +1,4 @@
-"""The event status page: where the service stores what the application's threads wait for."""
+"""The event status page: where the service stores what the application's threads wait for; staged bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ import platform
 from sdi.vmem.arena import Arena
 from sdi.wire.layout import layout, offset_of
 from sdi.wire.opencl import ExecutionStatus
-from sdi.wire.records import ARENA_HEADER, MAGIC, NUM_SLOTS, PROTOCOL_VERSION, SLOT, SLOT_NBYTES, SLOTS_OFFSET
+from sdi.wire.records import (
+    ARENA_HEADER,
+    MAGIC,
+    NUM_SLOTS,
+    PROTOCOL_VERSION,
+    SLOT,
+    SLOT_NBYTES,
+    SLOTS_OFFSET,
+    STAGING_NBYTES,
+    STAGING_OFFSET,
+)
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAKE = 1
 _ALL = 2**31 - 1
 _EPOCH_OFFSET = offset_of(ARENA_HEADER, "epoch")
+_TAKEN = offset_of(ARENA_HEADER, "taken_nbytes") // 8
 _WORDS, _STATUSES = SLOT_NBYTES // 8, SLOT_NBYTES // 4
 _READY, _SUBMITTED, _STARTED, _ENDED, _PACKED_AT = (
     offset_of(SLOT, name) // 8
@@ -32,11 +43,13 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, 0, 0)
+        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, 0, 0, 0)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
         self._statuses = slots.cast("i")
         self._epochs = arena.view(0, 64).cast("I")
+        self._taken = arena.view(0, 64).cast("Q")
+        self._staging = arena.view(STAGING_OFFSET, STAGING_NBYTES)
         self._address = ctypes.c_void_p(arena.address + _EPOCH_OFFSET)
         self._number = _FUTEX_NUMBERS[platform.machine()]
         self._dirty = False
@@ -65,6 +78,12 @@ class StatusPage:
         words[at + _ENDED] = ended_ns
         self._statuses[slot * _STATUSES] = status
         self._dirty = True
+
+    def take_staged(self, at: int, nbytes: int) -> bytes:
+        """What the client has staged there; it may use that memory again."""
+        found = bytes(self._staging[at - STAGING_OFFSET :][:nbytes])
+        self._taken[_TAKEN] += nbytes
+        return found
 
     def wake(self) -> None:
         """Let all waiters look, if anything was stored since the last call.

@@ -83,10 +83,11 @@ def _structure(name: str, fields: Fields) -> Iterator[str]:
 def wire_header() -> str:
     """``sdi_wire.h``."""
     lines = ["#ifndef SDI_WIRE_H", "#define SDI_WIRE_H", "#include <stddef.h>", "#include <stdint.h>", ""]
-    limits = ("PATTERN_MAX_NBYTES", "FAILURE_MAX_NBYTES", "CARRIED_MAX_NBYTES")
+    limits = ("PATTERN_MAX_NBYTES", "FAILURE_MAX_NBYTES", "CARRIED_MAX_NBYTES", "STAGED_MAX_NBYTES")
     for name in ("PROTOCOL_VERSION", "NUM_SLOTS", *limits, "SLOT_NBYTES"):
         lines.append(f"#define SDI_{name} {getattr(records, name)}")
-    for name in ("MAGIC", "ARENA_NBYTES", "SLOTS_OFFSET", "HEAP_OFFSET", "MAX_RECORD_NBYTES"):
+    places = ("SLOTS_OFFSET", "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")
+    for name in ("MAGIC", "ARENA_NBYTES", *places, "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
     lines.append(f"#define SDI_FACT_IMAGE_FORMATS UINT32_C({records.FACT_IMAGE_FORMATS:#x})")
     lines.append(f"#define SDI_FACT_PLATFORM_VENDOR UINT32_C({records.FACT_PLATFORM_VENDOR:#x})")

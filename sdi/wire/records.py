@@ -9,8 +9,8 @@ Two stream sockets and one memfd arena join an application to its service.
   8 bytes), then its variable part, padded with zeros to 8 bytes.
 * **notices** (service → client: ``NOTICE`` records; never anything else): read by the completion thread.
   Those of kind PRINTED and FAILED have a variable part, all others none.
-* **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``; virtual buffers
-  and staging memory, handed out by the service, start at ``HEAP_OFFSET``.
+* **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``, the client's
+  staging memory at ``STAGING_OFFSET``; what the service hands out starts at ``HEAP_OFFSET``.
 
 Ids are chosen by the client from one counter that starts at 1 and are never reused, but by REUSE_BUFFER; a
 command's id is its event's id.  0 is "none".
@@ -22,8 +22,11 @@ notice; the calling thread (blocking) or the completion thread (not blocking) co
 TRANSFER_DONE.  The service publishes COMPLETE after that.  A rectangle becomes ready as a whole, in the
 buffer's memory or, for READ and WRITE, packed elsewhere in the arena (``packed_at``).  Two kinds of WRITE are
 no transfers: nothing more is said about them.  Bytes for a buffer that no command but such writes has named
-since it was created or reused are *written early*: the client has copied when the record is sent.  A WRITE of
-few bytes, which could be read when it was enqueued, *carries* them in its record.
+since it was created or reused are *written early*: the client has copied when the record is sent.  A WRITE
+whose bytes could be read when it was enqueued *carries* them in its record where they are few, and else has
+them *staged*: the client has put them into the arena's staging memory, at ``staged_at``.  The service takes
+them when it comes to the record, in the order of records, and counts them in ``taken_nbytes``; where all are
+taken the client begins at the front again.
 
 Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
 with everything that kernels have printed so far, the completion thread writes it to the application's
@@ -49,20 +52,24 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
 SLOT_NBYTES = 64
 NUM_SLOTS = 1 << 20
 SLOTS_OFFSET = 4096
-HEAP_OFFSET = 66 << 20
+STAGING_OFFSET = 66 << 20
+STAGING_NBYTES = 16 << 20
+HEAP_OFFSET = STAGING_OFFSET + STAGING_NBYTES
 MAX_RECORD_NBYTES = 1 << 28
 PATTERN_MAX_NBYTES = 128
 FAILURE_MAX_NBYTES = 4096
 """Of the text of a FAILED notice."""
-CARRIED_MAX_NBYTES = 256 << 10
-"""Of a write's bytes that come with its record."""
+CARRIED_MAX_NBYTES = 8 << 10
+"""Of a write's bytes that come with its record: a socket takes more than half a microsecond for a KiB."""
+STAGED_MAX_NBYTES = 4 << 20
+"""Of a write's bytes that are staged."""
 
 
 class Op(IntEnum):
@@ -169,13 +176,14 @@ BODY: dict[Op, Fields] = {
     # into: 0, or where in the arena the bytes go, in a row: the service copies them, the client does nothing
     Op.READ: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 into; u64 unused"
+        " u64 into; u64 unused[2]"
     ),
     # written_ns: 0, or when the client began to write early: nobody else knew the buffer, the bytes are there
     # carried_nbytes: 0, or all of the region: then that many bytes are the variable part, row by row
+    # staged_at: 0, or where in the staging memory all bytes of the region are, row by row
     Op.WRITE: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 written_ns; u64 carried_nbytes"
+        " u64 written_ns; u64 carried_nbytes; u64 staged_at"
     ),
     Op.COPY: fields(
         "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"
@@ -221,7 +229,9 @@ FACT_PLATFORM_VENDOR = 0x80000002
 """CL_PLATFORM_VENDOR, with the zero at its end."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
-ARENA_HEADER = fields("u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 reserved")
+ARENA_HEADER = fields(
+    "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 reserved; u64 taken_nbytes"
+)
 SLOT = fields(
     "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns;"
     " u64 ended_ns; u64 packed_at; u64 spare"

@@ -55,6 +55,7 @@ def large_copies_are_right_at_odd_offsets_and_sizes(cl: Cl) -> None:
         ctypes.memset(there, 1, BUFFER)
         ctypes.memmove(given, NOISE, nbytes)
         cl.check(cl.clEnqueueWriteBuffer(queue, buffer, 1, offset, nbytes, given, 0, None, None))
+        cl.check(cl.clFinish(queue))  # it has been read before that, and may be on its way
         rest = BUFFER - offset - nbytes
         assert ctypes.string_at(there, BUFFER) == b"\1" * offset + NOISE[:nbytes] + b"\1" * rest
         ctypes.memmove(there, NOISE, BUFFER)

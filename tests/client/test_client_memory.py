@@ -6,6 +6,7 @@ import ctypes
 import struct
 from ctypes import c_int32, c_void_p
 
+from sdi.wire.records import STAGED_MAX_NBYTES, STAGING_NBYTES, STAGING_OFFSET
 from tests.client.test_client_binding import (
     COPY_HOST_PTR,
     HOST_NO_ACCESS,
@@ -31,7 +32,7 @@ HOLD_AND_LET_GO = (
 def reads_and_writes_are_one_record_and_one_answer(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
-    data = DATA * 80  # too much to come with its record
+    data = DATA * (STAGED_MAX_NBYTES // len(DATA) + 1)  # too much to be staged
     buffer = cl.buffer(context, len(data))
     cl.read(queue, buffer, 1)  # so it is not the client's alone any more
     cl.write(queue, buffer, data)
@@ -78,7 +79,8 @@ def small_writes_carry_their_bytes(cl: Cl) -> None:
     assert cl.read(queue, buffer, 65536) == DATA * 16
     cl.check(cl.clFinish(queue))
     writes = cl.records("WRITE")
-    assert [r["carried_nbytes"] for r in writes] == [4093, 4093, 48, 65536, 4]
+    assert [r["carried_nbytes"] for r in writes] == [4093, 4093, 48, 0, 4]
+    assert [r["staged_at"] > 0 for r in writes] == [False, False, False, True, False]
     assert [r["slot"] > 0 for r in writes] == [False, False, False, False, True]
     rows = [DATA[264 + 256 * row : 280 + 256 * row] for row in range(3)]
     assert bytes.fromhex(writes[2]["tail"]) == b"".join(rows)
@@ -92,27 +94,28 @@ def small_writes_are_not_waited_for_unless_copies_are_before_them(cl: Cl) -> Non
     hold, go = cl.kernel(program, "hold"), cl.kernel(program, "let_go")
     for kernel in (hold, go):
         cl.set_args(kernel, c_void_p(cl.buffer(context, 1024)), c_int32(1))
-    buffer, large = cl.buffer(context, 64), cl.buffer(context, 1 << 20)
+    nbytes = STAGED_MAX_NBYTES + 4096
+    buffer, large = cl.buffer(context, 64), cl.buffer(context, nbytes)
     cl.read(queue, buffer, 4)
     cl.read(queue, large, 4)
     cl.launch(queue, hold)
     cl.write(queue, buffer, b"held")
     cl.launch(other, go)
     assert cl.read(queue, buffer, 4) == b"held"
-    data = bytes(range(256)) * 4096
-    event = cl.event_of("clEnqueueWriteBuffer", queue, large, 0, 0, 1 << 20, data, 0, None)
+    data = bytes(range(256)) * (nbytes // 256)
+    event = cl.event_of("clEnqueueWriteBuffer", queue, large, 0, 0, nbytes, data, 0, None)
     cl.write(queue, buffer, b"both")
     assert cl.status(event) == 0, "its source may go once what is behind it has returned"
-    assert cl.read(queue, large, 1 << 20) == data and cl.read(queue, buffer, 4) == b"both"
+    assert cl.read(queue, large, nbytes) == data and cl.read(queue, buffer, 4) == b"both"
     assert [r["carried_nbytes"] for r in cl.records("WRITE")] == [4, 0, 4]
 
 
 def writes_of_what_may_not_be_read_yet_carry_nothing(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
-    buffer, source = cl.buffer(context, 1 << 19), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
+    buffer, source = cl.buffer(context, 8 << 20), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
     cl.read(queue, buffer, 1)
-    cl.write(queue, buffer, DATA * 64 + b"!")  # too many
+    cl.write(queue, buffer, bytes(STAGED_MAX_NBYTES + 1))  # too many
     gate = cl.user_event(context)
     cl.write(queue, buffer, b"user")
     event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, 4, 4, b"wait", 1, handles([gate]))
@@ -121,7 +124,31 @@ def writes_of_what_may_not_be_read_yet_carry_nothing(cl: Cl) -> None:
     mapped = cl.make("clEnqueueMapBuffer", queue, source, 0, READ, 0, 64, 0, None, None)
     cl.check(cl.clEnqueueWriteBuffer(queue, buffer, 0, 8, 8, c_void_p(mapped), 0, None, None))
     assert cl.read(queue, buffer, 16) == b"userwait" + DATA[:8]
-    assert [r["carried_nbytes"] for r in cl.records("WRITE")] == [0, 0, 0, 0]
+    assert [r["carried_nbytes"] + r["staged_at"] for r in cl.records("WRITE")] == [0, 0, 0, 0]
+
+
+def staged_bytes_go_to_the_front_again_once_they_are_taken(cl: Cl) -> None:
+    """More than there is room for, row by row too, and the client waits where the service is behind."""
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, STAGED_MAX_NBYTES)
+    cl.read(queue, buffer, 1)
+    parts = [bytes([n]) * (STAGED_MAX_NBYTES - n) for n in range(1, 4 * STAGING_NBYTES // STAGED_MAX_NBYTES)]
+    for part in parts:
+        cl.write(queue, buffer, part)
+    last = bytearray(len(parts[0]))
+    for part in parts:
+        last[: len(part)] = part
+    assert cl.read(queue, buffer, len(last)) == last
+    box = sizes([64, 2, 0]), sizes([8, 1, 0]), sizes([200, 100, 1])
+    wide = bytes(range(256)) * 101
+    cl.check(cl.clEnqueueWriteBufferRect(queue, buffer, 1, *box, 512, 0, 256, 0, wide, 0, None, None))
+    for row in range(100):
+        last[64 + 512 * (row + 2) : 264 + 512 * (row + 2)] = wide[8 + 256 * (row + 1) : 208 + 256 * (row + 1)]
+    assert cl.read(queue, buffer, len(last)) == last
+    staged = [r["staged_at"] for r in cl.records("WRITE")]
+    assert all(STAGING_OFFSET <= at < STAGING_OFFSET + STAGING_NBYTES for at in staged)
+    assert staged.count(STAGING_OFFSET) > 1, "the front is used again"
 
 
 def bad_ranges_have_their_codes(cl: Cl) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import mmap
 import os
 import re
@@ -34,7 +35,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
-from sdi.wire.layout import layout, padded
+from sdi.wire.layout import layout, offset_of, padded
 from sdi.wire.records import (
     ARENA_HEADER,
     ARGUMENT_ENTRY,
@@ -230,7 +231,8 @@ class Service:
         # By one store each: packing begins with zeros, which would tell that a command is complete.
         self.statuses = memoryview(self.arena).cast("i")
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
-        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, 0, 0)
+        self.taken = ctypes.c_uint64.from_buffer(self.arena, offset_of(ARENA_HEADER, "taken_nbytes"))
+        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, 0, 0, 0)
         self.heap = HEAP_OFFSET
         self.buffers: dict[int, int] = {}
         self.recycled: list[int] = []
@@ -374,6 +376,10 @@ class Service:
             self.log.write(json.dumps(r) + "\n")
             self.log.flush()
         op, tail = Op[str(r["op"])], bytes.fromhex(str(r["tail"]))
+        if op is Op.WRITE and r["staged_at"]:
+            n = math.prod(r["region"])
+            tail = self.arena[r["staged_at"] : r["staged_at"] + n]
+            self.taken.value += n
         if op is Op.FILL and self.delayed:
             for late in self.delayed:
                 self.commands.sendall(late)
@@ -465,7 +471,7 @@ class Service:
         match op:
             case Op.WRITE if r["written_ns"]:
                 return 0
-            case Op.WRITE if r["carried_nbytes"]:
+            case Op.WRITE if r["carried_nbytes"] or r["staged_at"]:
                 n = r["region"][0]
                 for k, at in enumerate(rows(r["region"], r["offset"], r["row_pitch"], r["slice_pitch"])):
                     at += self.buffers[r["buffer"]]

@@ -69,6 +69,7 @@ class Loop:
 
     def __init__(self, client: WireClient) -> None:
         self.client = client
+        self.stages = False
         self.build, status, _ = client.build(SOURCE)
         assert status == 0
         self.truth: list[Array] = [np.arange(ITEMS, dtype=np.int32), np.zeros(ITEMS, np.int32)]
@@ -96,7 +97,8 @@ class Loop:
         """One write to the first buffer."""
         self.truth[0] = self.truth[0].copy()
         self.truth[0][first : first + len(values)] = values
-        return self.client.put(self.a, values.tobytes(), offset=4 * first)
+        put = self.client.stage if self.stages else self.client.put
+        return put(self.a, values.tobytes(), offset=4 * first)
 
     def land(self, values: Array, first: int = 0) -> int:
         """Likewise one that the client has made, in a buffer that nobody else uses."""
@@ -288,9 +290,11 @@ def test_reads_behind_launches_are_replayed(serve: Serve) -> None:
     loop.check()
 
 
+@pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])
 @pytest.mark.parametrize("members", [1, 2, 3])
-def test_writes_before_launches_are_replayed(serve: Serve, members: int) -> None:
+def test_writes_before_launches_are_replayed(serve: Serve, members: int, stages: bool) -> None:
     loop = Loop(serve(members, plays=True))
+    loop.stages = stages
     loop.rounds(6)
 
     def once(number: int) -> None:
@@ -310,13 +314,16 @@ def test_writes_before_launches_are_replayed(serve: Serve, members: int) -> None
     loop.client.finish()
     assert moved.application - before == nbytes, "whoever executes them"
     loop.check()
+    assert (loop.client.taken_nbytes > 0) == stages
 
 
+@pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])
 @pytest.mark.parametrize("members", [1, 2])
 def test_writes_of_other_bytes_are_the_same_where_the_host_has_what_is_beside_them(
-    serve: Serve, members: int
+    serve: Serve, members: int, stages: bool
 ) -> None:
     loop = Loop(serve(members, plays=True))
+    loop.stages = stages
     loop.rounds(6)
 
     def once(number: int) -> None:

@@ -54,6 +54,9 @@ def buffers(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> Non
     )
     cl.enqueue_copy(queue, a, b, byte_count=64, dst_offset=128)
     cl.enqueue_fill_buffer(queue, a, np.int32(7), 0, 64)
+    large = cl.Buffer(ctx, flags.READ_WRITE, 1 << 14)
+    cl.enqueue_fill_buffer(queue, large, np.int32(7), 0, 64)
+    cl.enqueue_copy(queue, large, np.arange(1 << 12, dtype=np.int32))
     mapped, _ = cl.enqueue_map_buffer(queue, a, cl.map_flags.READ | cl.map_flags.WRITE, 0, (8,), np.int32)
     mapped[:] = 5
     mapped.base.release(queue)

@@ -116,8 +116,8 @@ def kinds(stream: Stream) -> set[str]:
             found.add(f"{op.name} of a rectangle")
         if op is Op.COPY and max(fields[11:13]) > 1:
             found.add("COPY of a rectangle")
-        if op is Op.WRITE and fields[-1]:
-            found.add("WRITE with its bytes")
+        if op is Op.WRITE and (fields[-1] or fields[-2]):
+            found.add("WRITE of staged bytes" if fields[-1] else "WRITE with its bytes")
         if op is Op.FILL and fields[-2]:
             found.add("FILL of an image")
         if op is Op.NDRANGE:
@@ -138,7 +138,7 @@ def _argument_kinds(record: bytes, fields: tuple[int, ...]) -> Iterator[Argument
 WANTED = frozenset(
     {op.name for op in KINDS}
     | {f"{name} of a rectangle" for name in ("READ", "WRITE", "COPY", "FILL", "MAP", "UNMAP")}
-    | {"FILL of an image", "WRITE with its bytes", "a wait list"}
+    | {"FILL of an image", "WRITE with its bytes", "WRITE of staged bytes", "a wait list"}
     | {f"NDRANGE with {kind.name}" for kind in ArgumentKind}
 )
 """What recorded programs have to tell."""

@@ -17,8 +17,11 @@ from sdi.wire.layout import layout
 from sdi.wire.records import (
     CARRIED_MAX_NBYTES,
     HEADER,
+    HEAP_OFFSET,
     MAX_RECORD_NBYTES,
     SLOTS_OFFSET,
+    STAGED_MAX_NBYTES,
+    STAGING_OFFSET,
     NoticeKind,
     Op,
     record_layout,
@@ -104,27 +107,38 @@ def test_a_read_is_not_disturbed_by_bytes_that_are_written_early_around_it(
     assert client.arena[at : at + 64] == b"\5" * 64
 
 
+@pytest.mark.parametrize("way", ["put", "stage"])
 @pytest.mark.parametrize("members", [1, 3])
-def test_writes_that_carry_their_bytes_are_in_order_with_launches_and_reads(
-    serve: Serve, members: int
+def test_writes_that_bring_their_bytes_are_in_order_with_launches_and_reads(
+    serve: Serve, members: int, way: str
 ) -> None:
     client = serve(members)
+    put = getattr(client, way)
     build, _, _ = client.build(SCALE)
     a = client.buffer(ints(*range(64)))
     with client.at_once():
-        client.put(a, ints(*[5] * 16), offset=64)
+        put(a, ints(*[5] * 16), offset=64)
         client.launch(build, [(a, 0), ints(2)], [64], [8])
         # Two rows of two, and a third one beside them: what lies between stays as it is on its member.
         rows = {"region": [8, 3, 1], "row_pitch": 48, "slice_pitch": 0}
-        client.put(a, ints(*[9] * 6), offset=16, **rows)
+        put(a, ints(*[9] * 6), offset=16, **rows)
         client.launch(build, [(a, 0), ints(3)], [64], [8])
-        client.put(a, ints(1), offset=252)
+        put(a, ints(1), offset=252)
     expected = [2 * (5 if 16 <= i < 32 else i) + i // 8 for i in range(64)]
     for row in range(3):
         expected[4 + 12 * row : 6 + 12 * row] = [9, 9]
     expected = [3 * value + i // 8 for i, value in enumerate(expected)]
     expected[63] = 1
     assert client.read(a, 256) == ints(*expected)
+    assert client.taken_nbytes == (92 if way == "stage" else 0)
+
+
+def test_staged_bytes_are_taken_also_where_their_buffer_has_gone(serve: Serve) -> None:
+    client = serve(1)
+    a = client.buffer(bytes(64))
+    client.send(Op.RELEASE_BUFFER, a)
+    assert client.wait(client.stage(a, b"too late")) < 0
+    assert client.taken_nbytes == 8
 
 
 def test_a_write_that_carries_its_bytes_waits_for_what_is_at_those_of_the_arena(serve: Serve) -> None:
@@ -322,6 +336,13 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.command(Op.WRITE, bytes(4), buffer=a, region=[64, 1, 1], carried_nbytes=64)
         client.command(Op.WRITE, bytes(8), buffer=a, region=[64, 1, 1])
         client.put(a, bytes(CARRIED_MAX_NBYTES + 1))
+        for at in (1, STAGING_OFFSET - 8, HEAP_OFFSET - 7):
+            client.command(Op.WRITE, buffer=a, region=[8, 1, 1], staged_at=at)
+        many = {"region": [STAGED_MAX_NBYTES, 2, 1], "row_pitch": 1 << 30}
+        staged = {"buffer": a, "staged_at": STAGING_OFFSET}
+        client.command(Op.WRITE, **many, **staged)
+        client.command(Op.WRITE, region=[8, 1, 1], written_ns=1, **staged)
+        client.command(Op.WRITE, bytes(8), region=[8, 1, 1], carried_nbytes=8, **staged)
         client.command(Op.READ, buffer=QUEUE, region=one)
         client.command(Op.MARKER, queue=a)
         client.command(Op.MARKER, waits=[a])
@@ -353,6 +374,7 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
     fields = "region region region slice_pitch slice_pitch row_pitch region pattern_nbytes pattern_nbytes"
     fields += (
         " carried_nbytes" * 4
+        + " staged_at" * 6
         + " buffer queue wait num_args arguments num_args argument argument argument kernel_index build"
     )
     fields += " global_size local_size global_size id id buffer_nbytes slot slot id id id"

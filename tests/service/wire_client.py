@@ -23,14 +23,17 @@ from sdi.settings import Balance
 from sdi.vmem.arena import Arena
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
-from sdi.wire.layout import Field, layout, padded
+from sdi.wire.layout import Field, layout, offset_of, padded
 from sdi.wire.records import (
+    ARENA_HEADER,
     BODY,
     COMMAND,
     HEADER,
+    HEAP_OFFSET,
     SLOT,
     SLOT_NBYTES,
     SLOTS_OFFSET,
+    STAGING_OFFSET,
     NoticeKind,
     Op,
     record_layout,
@@ -94,6 +97,7 @@ class WireClient:
         header = first + self._exactly(record_layout(Op.FACTS).size - 1)
         facts = record_layout(Op.FACTS).unpack(header)
         self.facts_body = self._exactly(facts[0] - len(header))
+        self.staged_at = STAGING_OFFSET
         self.arena = mmap.mmap(descriptor, facts[5], flags=mmap.MAP_SHARED | 0x4000)
         os.close(descriptor)
         self._next_id = QUEUE
@@ -337,6 +341,21 @@ class WireClient:
         """A write whose bytes come with its record."""
         shape: dict[str, int | Sequence[int]] = {"region": [len(data), 1, 1], **more}
         return self.command(Op.WRITE, data, buffer=buffer, offset=offset, carried_nbytes=len(data), **shape)
+
+    def stage(self, buffer: int, data: bytes, offset: int = 0, **more: int | Sequence[int]) -> int:
+        """A write whose bytes are staged, each time behind those before."""
+        if self.staged_at + len(data) > HEAP_OFFSET:
+            self.staged_at = STAGING_OFFSET
+        at, self.staged_at = self.staged_at, self.staged_at + len(data)
+        self.arena[at : at + len(data)] = data
+        shape: dict[str, int | Sequence[int]] = {"region": [len(data), 1, 1], **more}
+        return self.command(Op.WRITE, buffer=buffer, offset=offset, staged_at=at, **shape)
+
+    @property
+    def taken_nbytes(self) -> int:
+        """Of what was staged, what the service has taken."""
+        at = offset_of(ARENA_HEADER, "taken_nbytes")
+        return int.from_bytes(self.arena[at : at + 8], "little")
 
     def wait(self, command: int) -> int:
         """Final status of ``command``: asked for by WATCH, waited for on the notice socket."""

@@ -44,20 +44,36 @@ static bool goes_to_arena(const struct sdi_record *record, const struct sdi_tran
            && transfer->total <= sdi_session.arena_nbytes - at && !sdi_copy_overlaps(transfer);
 }
 
-/* The bytes are in the arena before the record is sent (`early`: nobody else looks there), or go with it.  A write that blocks
- * promises only that they have been read, but applications take it for the end of what is before it in its queue too:
+/* How the bytes of a write that may be read now get to the service. */
+enum way {
+    NOT_NOW, /* the client copies when it is told */
+    EARLY,   /* they are in the arena before the record is sent: nobody else looks there */
+    CARRIED, /* they go with it */
+    STAGED,  /* they are where the service takes them from */
+};
+
+/* A write that blocks promises only that they have been read, but applications take it for the end of what is before it in its queue too:
  * where that copies from or to their memory, it is waited for. */
 static cl_int write_now(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
-                        bool early, bool blocking, cl_event *event)
+                        enum way way, bool blocking, cl_event *event)
 {
     struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
-    if (early) {
+    if (way != CARRIED)
         sdi_record_cut(record);
+    if (way == EARLY) {
         body->written_ns = command->written_ns = sdi_now_ns();
         sdi_copy_box(transfer);
-    } else {
+    } else if (way == CARRIED) {
         body->carried_nbytes = transfer->total;
         sdi_copy_packed(transfer, (char *)record->tail);
+    } else {
+        char *stage = sdi_stage(transfer->total);
+        if (!stage) {
+            sdi_record_close(record);
+            return CL_OUT_OF_RESOURCES;
+        }
+        body->staged_at = (uint64_t)(stage - sdi_session.arena);
+        sdi_copy_packed(transfer, stage);
     }
     sdi_lock();
     bool is_awaited = blocking && (sdi_pending_any() || sdi_host_is_used() || command->queue->shows_id);
@@ -65,6 +81,11 @@ static cl_int write_now(struct sdi_record *record, struct sdi_command *command, 
     cl_int status = sdi_enqueue_alone(record, command, is_awaited, event);
     if (!status && event && !is_awaited)
         (*event)->is_awaited = blocking;
+    if (way == STAGED && !command->id) {
+        sdi_lock();
+        sdi_unstage(transfer->total);
+        sdi_unlock();
+    }
     return status;
 }
 
@@ -108,9 +129,13 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event)
 {
     bool has_room = (size_t)(record->tail - record->at) < record->nbytes;
-    bool early = __atomic_load_n(&transfer->root->is_unnamed, __ATOMIC_RELAXED);
-    if ((has_room || early) && may_read(record, transfer))
-        return write_now(record, command, transfer, early, blocking, event);
+    bool may_stage = transfer->total <= SDI_STAGED_MAX_NBYTES && !transfer->root->hosted;
+    enum way way = __atomic_load_n(&transfer->root->is_unnamed, __ATOMIC_RELAXED) ? EARLY
+                   : has_room                                                     ? CARRIED
+                   : may_stage                                                    ? STAGED
+                                                                                  : NOT_NOW;
+    if (way != NOT_NOW && may_read(record, transfer))
+        return write_now(record, command, transfer, way, blocking, event);
     sdi_record_cut(record);
     size_t span = (transfer->region[1] - 1) * transfer->arena_row + (transfer->region[2] - 1) * transfer->arena_slice
                   + transfer->region[0];

@@ -127,6 +127,14 @@ int sdi_slot_wait(uint32_t slot);
 /* The slot of a command that is complete although the service does not know it: done by the client since then. */
 void sdi_slot_is_over(uint32_t slot, uint64_t start_ns);
 
+/* ---- staging.c: bytes of writes on their way to the service ------------------------------------------- */
+
+/* No lock held.  Memory of the arena for the bytes of one write, until the service has taken them; waits while there is no
+ * room.  NULL: the service is dead. */
+char *sdi_stage(size_t nbytes);
+/* Client lock held.  The write was not sent. */
+void sdi_unstage(size_t nbytes);
+
 /* ---- profile.c: calls timed for SDI_PROFILE --------------------------------------------------------------- */
 
 /* The table that the platform and objects get: sdi_dispatch, or the timed one; chosen when the library is loaded. */

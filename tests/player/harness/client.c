@@ -34,7 +34,8 @@ struct command *command_of(uint64_t id)
 
 const uint8_t *carried_by(const struct command *c)
 {
-    return (const uint8_t *)c->record + fixed_of(c->op) + 8 * c->num_waits;
+    return c->staged_at ? (const uint8_t *)w.arena + c->staged_at
+                        : (const uint8_t *)c->record + fixed_of(c->op) + 8 * c->num_waits;
 }
 
 /* What is in a record behind its command fields, without its wait list and without bytes that it carries. */
@@ -107,7 +108,7 @@ static void make_kind(struct kind *kind, unsigned number)
     kind->is_early_write = kind->op == SDI_OP_WRITE && one_in(4);
     if (kind->op == SDI_OP_WRITE) { /* where it is, how much, and since when it is written does not count */
         memset(kind->mask + offsetof(struct sdi_rec_write, offset) - PREFIX, 0, 16);
-        memset(kind->mask + offsetof(struct sdi_rec_write, written_ns) - PREFIX, 0, 16);
+        memset(kind->mask + offsetof(struct sdi_rec_write, written_ns) - PREFIX, 0, 24);
         kind->key[0] = (uint8_t)number;
     }
     if (kind->op == SDI_OP_FILL) {
@@ -152,10 +153,11 @@ static void choose_waits(struct command *c)
     }
 }
 
-/* `since`: when the client began with an early write; 0: its bytes come along. */
-static void say_where(char *record, uint64_t at, uint64_t nbytes, uint64_t since)
+/* `since`: when the client began with an early write; `staged_at`: where its bytes are; both 0: they come along. */
+static void say_where(char *record, uint64_t at, uint64_t nbytes, uint64_t since, uint64_t staged_at)
 {
-    uint64_t carried = since ? 0 : nbytes;
+    uint64_t carried = since || staged_at ? 0 : nbytes;
+    memcpy(record + offsetof(struct sdi_rec_write, staged_at), &staged_at, sizeof staged_at);
     memcpy(record + offsetof(struct sdi_rec_write, offset), &at, sizeof at);
     memcpy(record + offsetof(struct sdi_rec_write, region), &nbytes, sizeof nbytes);
     memcpy(record + offsetof(struct sdi_rec_write, written_ns), &since, sizeof since);
@@ -187,7 +189,14 @@ static void add_command(uint64_t id, int *last)
     if (c->op == SDI_OP_WRITE && !c->kind->is_early_write) {
         c->at = c->kind->from + below(c->kind->slack + 1);
         c->carried = c->kind->stop - c->at - below(c->kind->slack + 1);
-        c->nbytes += (c->carried + 7) / 8 * 8;
+        if (one_in(2) && w.staged + c->carried <= SDI_STAGING_NBYTES) {
+            c->staged_at = SDI_STAGING_OFFSET + w.staged;
+            w.staged += c->carried;
+            for (uint32_t n = 0; n < c->carried; n++)
+                w.arena[c->staged_at + n] = (char)random_bits();
+        } else {
+            c->nbytes += (c->carried + 7) / 8 * 8;
+        }
     } else if (c->op == SDI_OP_FILL && c->kind) {
         c->nbytes += 8;
     }
@@ -209,7 +218,8 @@ static void add_command(uint64_t id, int *last)
         memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
     if (c->op == SDI_OP_WRITE)
         say_where(record, c->kind->is_early_write ? c->kind->from : c->at,
-                  c->kind->is_early_write ? c->kind->stop - c->kind->from : c->carried, c->kind->is_early_write ? one_in(4) ? UINT64_MAX / 2 : 1 + below(9) : 0);
+                  c->kind->is_early_write ? c->kind->stop - c->kind->from : c->carried, c->kind->is_early_write ? one_in(4) ? UINT64_MAX / 2 : 1 + below(9) : 0,
+                  c->staged_at);
     for (size_t n = fixed + waits; n < c->nbytes && (c->op == SDI_OP_WRITE || c->op == SDI_OP_FILL); n++)
         record[n] = (char)random_bits();
 }
@@ -242,7 +252,7 @@ static void add_another(uint64_t id)
         kind = &w.kinds[below(w.num_kinds)];
     /* Of other bytes than are recorded, or with fewer than it says; or it was written early, or brings them, unlike what is recorded. */
     bool is_write = what == 5 && kind->op == SDI_OP_WRITE;
-    unsigned how = below(kind->is_early_write ? 6 : 7);
+    unsigned how = below(kind->is_early_write ? 6 : 8);
     uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
     uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
     uint64_t since = how == 6 ? 5 : 0;
@@ -251,12 +261,15 @@ static void add_another(uint64_t id)
         at = kind->from + (how == 1);
         carried = kind->stop - kind->from - (how == 2);
     }
-    size_t rest = since ? how == 4 ? 8 : 0 : (carried + 7) / 8 * 8 - (how == 4 ? 8 : 0);
+    /* Staged where nothing can be, or no room is left for them. */
+    uint64_t places[] = {1, SDI_STAGING_OFFSET - 1, SDI_HEAP_OFFSET - carried + 1, UINT64_MAX - below(9)};
+    uint64_t staged_at = how == 7 ? places[below(4)] : 0;
+    size_t rest = staged_at ? 0 : since ? how == 4 ? 8 : 0 : (carried + 7) / 8 * 8 - (how == 4 ? 8 : 0);
     size_t nbytes = is_write ? sizeof(struct sdi_rec_write) + rest : PREFIX;
     char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, nbytes)->record;
     if (is_write) {
         memcpy(record + PREFIX, kind->key, kind->nbytes);
-        say_where(record, at, carried, since);
+        say_where(record, at, carried, since, staged_at);
         if (kind->is_early_write && how == 3)
             memset(record + offsetof(struct sdi_rec_write, carried_nbytes), 8, 1);
         if (how == 5)

@@ -181,6 +181,7 @@ static void begin(uint64_t seed, bool threads)
 {
     char *arena = w.arena, *bytes = w.bytes, *out = w.out;
     memset(&w, 0, sizeof w);
+    ((struct sdi_wire_arena_header *)(void *)arena)->taken_nbytes = 0;
     w.arena = arena, w.bytes = bytes, w.out = out;
     w.seed = seed;
     w.threads = threads;
@@ -232,6 +233,8 @@ static void end(void)
             counted[why == PLAYED ? RECORDS_PLAYED : RECORDS_LEFT] += sdi_player_records(w.player, op, why);
     counted[WRITES_PLAYED] += sdi_player_records(w.player, SDI_OP_WRITE, PLAYED);
     counted[FAILURES] += w.has_failed;
+    if (((struct sdi_wire_arena_header *)(void *)w.arena)->taken_nbytes != w.taken)
+        broken("other bytes were taken than were staged");
     w.is_freeing = true;
     unlock();
     sdi_player_free(w.player);
@@ -312,7 +315,7 @@ int main(int count, char **arguments)
         else
             return 2;
     }
-    w.arena = calloc(1, SDI_SLOTS_OFFSET + SLOTS * sizeof(struct sdi_wire_slot));
+    w.arena = calloc(1, SDI_HEAP_OFFSET);
     w.bytes = malloc(OUT_NBYTES);
     w.out = malloc(OUT_NBYTES);
     for (uint64_t seed = first; seed < first + streams; seed++)

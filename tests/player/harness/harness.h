@@ -122,6 +122,7 @@ struct recorded {
 struct command {
     uint64_t id;
     uint32_t op, slot, at, carried; /* of writes */
+    uint64_t staged_at;             /* 0: the record brings them */
     unsigned queue, num_waits, waits[WAITS];
     struct kind *kind; /* NULL: a marker */
     int before;        /* the one before it in its queue, or -1 */
@@ -186,6 +187,7 @@ struct world {
     uint64_t now_ns, idle, received;
     struct sdi_player *player;
     char *arena;
+    uint64_t staged, taken; /* by the client; by the player */
     uint32_t cells[CELLS], truth[CELLS];
     int commands[2], notices[2];
     /* driver */

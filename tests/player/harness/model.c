@@ -150,6 +150,8 @@ static void take(struct command *c, struct recorded *as)
     }
     if (as->given.client == CLIENT_WRITES || as->given.client == CLIENT_FILLS)
         model_write(c);
+    if (as->given.client == CLIENT_WRITES && c->staged_at)
+        w.taken += c->carried;
     as->runs++;
     as->newest = c;
     w.running = as;

@@ -1,0 +1,47 @@
+/* Bytes of writes on their way to the service: through memory that both map, since a socket copies them twice, slowly.
+ *
+ * Memory is handed out from the front on, and from the front again when the service has taken all.  Small amounts stay
+ * at the front, in the processor's caches. */
+#include "link/link.h"
+
+#include <time.h>
+
+enum { NAP_NS = 20000 };
+
+static uint64_t put_nbytes; /* handed out since the service was started */
+static size_t used;         /* since all was taken */
+
+static void forget(void)
+{
+    put_nbytes = 0;
+    used = 0;
+}
+
+SDI_AT_FORK(forget)
+
+void sdi_unstage(size_t nbytes)
+{
+    put_nbytes -= nbytes;
+}
+
+char *sdi_stage(size_t nbytes)
+{
+    char *found = NULL;
+    sdi_lock();
+    while (!found && !sdi_session_dead()) {
+        if (__atomic_load_n(&sdi_session.header->taken_nbytes, __ATOMIC_ACQUIRE) == put_nbytes)
+            used = 0;
+        if (nbytes <= SDI_STAGING_NBYTES - used) {
+            found = sdi_session.arena + SDI_STAGING_OFFSET + used;
+            used += (nbytes + 63) & ~(size_t)63;
+            put_nbytes += nbytes;
+            break;
+        }
+        sdi_unlock();
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        sdi_session_check();
+        sdi_lock();
+    }
+    sdi_unlock();
+    return found;
+}
