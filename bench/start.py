@@ -5,8 +5,8 @@
 Each round is made of fresh processes, on the plain driver and on images in turn.  **cold**: no cache has
 anything, neither sdi's nor the driver's; **warm**: the same source once more; **binary**: the application's
 own ``CL_PROGRAM_BINARIES`` of the cold start.  Seconds, medians: ``query`` is the first call that names
-devices, ``build`` all from ``clCreateProgramWith...`` until every kernel exists, ``first`` the first launch of
-every kernel.  Imports of the application are not counted.
+devices, ``build`` all from ``clCreateProgramWith...`` until every kernel exists, ``first`` the first launches
+of all kernels.  Imports of the application are not counted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 LIMIT_S = 600.0
-
-# ---- programs ----------------------------------------------------------------------------------------------------
 
 
 def _elementwise(name: str, k: int) -> str:
@@ -76,7 +74,8 @@ def _product(name: str, k: int) -> str:
 __kernel void {name}(__global const float *a, __global const float *b, __global float *c, int n)
 {{
     __local float mine[{tile}][{tile}], theirs[{tile}][{tile}];
-    int x = get_global_id(0), y = get_global_id(1), lx = get_local_id(0) % {tile}, ly = get_local_id(1) % {tile};
+    int x = get_global_id(0), lx = get_local_id(0) % {tile};
+    int y = get_global_id(1), ly = get_local_id(1) % {tile};
     float {starts};
     for (int at = 0; at < n; at += {tile}) {{
         mine[ly][lx] = a[y * n + at + lx];
@@ -206,8 +205,9 @@ __kernel void {name}(__global const uint *keys, __global uint *counts, int n)
 
 def _hash(name: str, k: int) -> str:
     rounds = "\n".join(
-        f"    a = rotate(a + (b ^ c ^ d) + word[{(k + j) % 4}] + 0x{(k * 2654435761 + j * 40503) % 2**32:08x}u, "
-        f"{3 + (k + 5 * j) % 23}u) + b;\n    d = c; c = b; b = a;"
+        f"    a = rotate(a + (b ^ c ^ d) + word[{(k + j) % 4}]"
+        f" + 0x{(k * 2654435761 + j * 40503) % 2**32:08x}u, {3 + (k + 5 * j) % 23}u) + b;\n"
+        f"    d = c; c = b; b = a;"
         for j in range(8 + k % 24)
     )
     return f"""
@@ -285,8 +285,6 @@ float2 turned(float2 v, float s, float c)
 }
 """
 
-# ---- in a process of its own -------------------------------------------------------------------------------------
-
 
 def child(source: Path, binary: Path, is_binary: bool) -> None:
     """Start once on the first platform; the seconds of each step on stdout."""
@@ -340,9 +338,6 @@ def _launched(context, text: str, kernels) -> float:  # type: ignore[no-untyped-
         cl.enqueue_nd_range_kernel(queue, kernel, *(((64,), (16,)) if is_flat else ((16, 16), (8, 8))))
     queue.finish()
     return time.perf_counter() - begun
-
-
-# ---- the measurement ---------------------------------------------------------------------------------------------
 
 
 def _settings(members: int, caches: Path) -> dict[str, str]:

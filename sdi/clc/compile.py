@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from sdi.clc.frontend.objects import ObjectText
 from sdi.clc.frontend.syntax import Function, Tree
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen
-from sdi.clc.preprocess.lines import KERNEL_FILE, LineMap
+from sdi.clc.preprocess.lines import KERNEL_FILE, LineMap, line_map
 from sdi.clc.preprocess.options import parse_options
 from sdi.errors import BuildError
 
@@ -57,6 +56,8 @@ def compile_object(
     """
     if not headers:
         return _checked(source, options, working_directory, language, None)
+    import tempfile  # takes a while, and few programs embed headers
+
     with tempfile.TemporaryDirectory(prefix="sdi-headers-") as root:
         folder = os.path.join(root, *_LEVELS)
         os.makedirs(folder)
@@ -99,7 +100,7 @@ def compile_text(
         tree = TreeBuilder(unit, encoded, target).build()
     if linked:
         require_definitions(tree)
-    lines = LineMap(tree.text)
+    lines = line_map(tree.text)
     kernels = tuple(
         _kernel_model(tree, function, lines)
         for function in tree.functions.values()

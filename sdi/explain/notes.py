@@ -12,7 +12,7 @@ from itertools import chain
 
 from sdi.clc.frontend.syntax import Function, Type
 from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
-from sdi.clc.preprocess.lines import LineMap
+from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.explain.advice import advice_for
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import CutPlan
@@ -138,7 +138,7 @@ def note_kernel(compiled: CompiledProgram, model: KernelModel, access: KernelAcc
         f for f in compiled.tree.functions.values() if f.name == model.name and f.body is not None
     )
     known = access if isinstance(access, KernelAnalysis) else None
-    lines = LineMap(compiled.tree.text)
+    lines = line_map(compiled.tree.text)
     return KernelNote(
         model.name,
         model.line,

@@ -11,7 +11,7 @@ from sdi.clc.arguments import argument_kind
 from sdi.clc.frontend.syntax import Form as TypeForm
 from sdi.clc.frontend.syntax import Function, Space, Tree, Type
 from sdi.clc.model import ArgumentKind
-from sdi.clc.preprocess.lines import LineMap
+from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
 from sdi.region import Region
@@ -469,7 +469,7 @@ def analyse(tree: Tree, function: Function, operations: int = MAX_OPERATIONS) ->
     """
     machine = run = Machine(operations)
     too_long = ""
-    lines = LineMap(tree.text)
+    lines = line_map(tree.text)
     parameters = function.parameters
     pointers = [i for i, p in enumerate(parameters) if argument_kind(p.type) in _POINTERS]
     images = [i for i, p in enumerate(parameters) if argument_kind(p.type) is ArgumentKind.IMAGE]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, SyntaxNode, Tree
 
@@ -29,7 +28,7 @@ def with_value(node: SyntaxNode, whole: SyntaxNode, value: SyntaxNode) -> Syntax
     if node is whole:
         return value
     inner = with_value(node.operands[0], whole, value)
-    return replace(node, children=(inner,), begin=value.begin, end=value.end)
+    return node._replace(children=(inner,), begin=value.begin, end=value.end)
 
 
 def label_of(tree: Tree, node: SyntaxNode) -> str:

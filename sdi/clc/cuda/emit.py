@@ -7,6 +7,7 @@ being an offset into dynamic shared memory, and one last parameter: the native g
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,7 +20,7 @@ from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, SyntaxNode, callee_of
 from sdi.clc.model import ArgumentKind
-from sdi.clc.preprocess.lines import LineMap
+from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.clc.printf_text import Format
 from sdi.clc.printing import prints
 from sdi.errors import BuildError
@@ -97,7 +98,7 @@ class CudaProgram:
 
 def emit(program: CudaTree) -> CudaProgram:
     """The program as CUDA C++.  Raises BuildError with the user's line for what it has no rule for."""
-    lines = LineMap(program.tree.text)
+    lines = line_map(program.tree.text)
     try:
         return _Emitter(program, lines).emit()
     except UnknownConstruct as unknown:
@@ -114,26 +115,24 @@ class _Emitter:
     def __init__(self, program: CudaTree, lines: LineMap) -> None:
         self.program = program
         self.tree = program.tree
-        self.kernels = {key for key, f in self.tree.functions.items() if is_kernel(self.tree, f)}
-        self.needing = self._needing_geometry()
+        functions = self.tree.functions
+        self.kernels = {key for key, f in functions.items() if is_kernel(self.tree, f)}
+        calls = {key: _references(f.body) if f.body is not None else [] for key, f in functions.items()}
+        self.needing = self._needing_geometry(calls)
         self.types = TypeNames()
         self.records = Records(program, self.types)
         self.expressions = ExpressionWriter(program, self.types, self.needing, self.records.fields)
         self.statements = StatementWriter(program, self.types, self.expressions, lines)
-        self.called = {
-            reference.declaration
-            for function in self.tree.functions.values()
-            if function.body is not None
-            for reference in _references(function.body)
-        }
+        self.called = {reference.declaration for each in calls.values() for reference in each}
 
     def emit(self) -> CudaProgram:
         parts = ["\nnamespace sdi_program {\n"]
         parts.append(f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {_DYNAMIC}[];\n")
+        outer = {id(node) for node in self.tree.declarations}
+        prototypes = [n for f in self.tree.functions.values() for n in f.nodes if id(n) not in outer]
         for node in self.tree.declarations:
             parts.append(self.statements.place(node) + self.records.inside(node))
-            inner = [each for each in node.walk() if each.kind is NodeKind.FUNCTION_DECL and each is not node]
-            parts += [self._function(each) for each in inner]
+            parts += [self._function(each) for each in prototypes if node.begin <= each.begin < node.end]
             parts.append(self.statements.place(node) + self._declaration(node))
         parts.append("\n}\n")
         kernels = tuple(
@@ -146,10 +145,9 @@ class _Emitter:
         header = header_text() + (header_part(PRINT_HEADER) if formats else "")
         return CudaProgram(header + "".join(parts), kernels, contracts, formats)
 
-    def _needing_geometry(self) -> set[int]:
+    def _needing_geometry(self, calls: Mapping[int, Sequence[SyntaxNode]]) -> set[int]:
         """Functions that ask for the native geometry or call one that does."""
         functions = self.tree.functions
-        calls = {key: list(_references(f.body)) if f.body is not None else [] for key, f in functions.items()}
         needing = {
             key
             for key, references in calls.items()

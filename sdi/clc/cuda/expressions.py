@@ -6,6 +6,7 @@ clang's implicit conversions are in the tree and become casts: C++ then has noth
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 
@@ -45,6 +46,7 @@ _LETTERS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _BOOLEAN = {"true": "1", "false": "0"}
 
 
+@functools.lru_cache(1024)
 def component_indices(name: str, count: int) -> tuple[int, ...] | None:
     """Elements that ``.name`` of a vector of ``count`` selects; None when it is no component name.
 
@@ -298,8 +300,10 @@ class ExpressionWriter:
 
     def _components(self, node: SyntaxNode) -> tuple[SyntaxNode, tuple[int, ...]] | None:
         """(vector, elements) if ``node`` selects components of a vector or of a pointer to one."""
+        if node.kind is not NodeKind.UNEXPOSED:
+            return None
         operands = node.operands
-        if node.kind is not NodeKind.UNEXPOSED or len(operands) != 1:
+        if len(operands) != 1:
             return None
         child = operands[0]
         inner = child.type.element if child.type.form is Form.POINTER else child.type

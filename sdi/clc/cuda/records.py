@@ -32,17 +32,24 @@ class Records:
         self.types = types
         self.fields: dict[int, tuple[SyntaxNode, ...]] = {}
         self._defined: set[int] = set()
+        self._declaring: set[int] = set()
         for declaration in self.tree.declarations:
             for node in declaration.walk():
-                if node.kind in RECORDS and any(c.kind is NodeKind.FIELD_DECL for c in node.children):
-                    fields = tuple(c for c in node.children if c.kind is NodeKind.FIELD_DECL)
+                if node.kind not in RECORDS:
+                    continue
+                self._declaring.add(declaration.begin)
+                fields = tuple(c for c in node.children if c.kind is NodeKind.FIELD_DECL)
+                if fields:
                     self.fields.setdefault(node.type.record, fields)
 
-    def inside(self, node: SyntaxNode) -> str:
+    def inside(self, declaration: SyntaxNode) -> str:
         """Definitions of all records that are declared somewhere in a declaration, in their order."""
+        return self._inside(declaration) if declaration.begin in self._declaring else ""
+
+    def _inside(self, node: SyntaxNode) -> str:
         if node.kind in RECORDS:
             return self._define(node) + "\n"
-        return "".join(self.inside(child) for child in node.children)
+        return "".join(map(self._inside, node.children))
 
     def _define(self, node: SyntaxNode) -> str:
         """A definition with checks of its layout, after those of the records inside; or a declaration."""

@@ -132,7 +132,7 @@ class StatementWriter:
         valued = node.children[-1] if is_value and node.children else node
 
         def end(value: SyntaxNode) -> str:
-            return self(value if valued is node else replace(node, children=(*node.children[:-1], value)))
+            return self(value if valued is node else node._replace(children=(*node.children[:-1], value)))
 
         return self._left_block(valued, end)
 

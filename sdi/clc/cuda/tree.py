@@ -8,7 +8,7 @@ from ctypes import c_longlong, c_uint, c_void_p
 from dataclasses import dataclass, field
 
 from sdi.clc.frontend.base_header import PTX_TARGET, header_text
-from sdi.clc.frontend.libclang import CXCursor, Unit
+from sdi.clc.frontend.libclang import CXCursor, Unit, text_of
 from sdi.clc.frontend.parse import TreeBuilder, clang_arguments, target_for, unit_of
 from sdi.clc.frontend.syntax import NodeKind, SyntaxNode, Tree, Type
 from sdi.clc.preprocess.options import BuildOptions
@@ -72,6 +72,18 @@ class _Facts:
 class CudaTreeBuilder(TreeBuilder):
     """Builds the tree and notes the facts.  Owned by: the thread of the build."""
 
+    noted = frozenset(
+        {
+            NodeKind.SIZEOF,
+            NodeKind.FUNCTION_DECL,
+            NodeKind.PARM_DECL,
+            NodeKind.VAR_DECL,
+            NodeKind.ENUM_CONSTANT_DECL,
+            NodeKind.STRUCT_DECL,
+            NodeKind.UNION_DECL,
+        }
+    )
+
     def __init__(self, unit: Unit, text: bytes) -> None:
         super().__init__(unit, text)
         self._facts = _Facts()
@@ -100,8 +112,7 @@ class CudaTreeBuilder(TreeBuilder):
             frozenset(found.known),
         )
 
-    def node(self, cursor: CXCursor, with_body: bool = True) -> SyntaxNode:
-        made = super().node(cursor, with_body)
+    def note(self, cursor: CXCursor, made: SyntaxNode) -> None:
         facts, lib = self._facts, self.lib
         match made.kind:
             case NodeKind.SIZEOF:
@@ -128,12 +139,11 @@ class CudaTreeBuilder(TreeBuilder):
                 offsets = {}
                 for child in self.unit.children(cursor):
                     if child.kind == NodeKind.FIELD_DECL:
-                        name = super().node(child).name
+                        name = text_of(lib.clang_getCursorSpelling(child))
                         offsets[name] = int(lib.clang_Cursor_getOffsetOfField(child)) // 8
                 ctype = lib.clang_getCursorType(cursor)
                 alignment = int(lib.clang_Type_getAlignOf(ctype))
                 facts.layouts[made.type.record] = Layout(made.type.nbytes, alignment, offsets)
-        return made
 
 
 def parse_for_cuda(path: str, text: bytes, options: BuildOptions, macros: Mapping[str, str]) -> Unit:

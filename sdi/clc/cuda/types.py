@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Type
@@ -77,7 +78,12 @@ def in_unicode(source: str) -> str:
 
 def unqualified(found: Type) -> str:
     """The canonical type without qualifiers and address spaces."""
-    return " ".join(_QUALIFIERS.sub(" ", found.canonical).replace("*", " * ").split())
+    return _unqualified(found.canonical)
+
+
+@functools.lru_cache(1024)
+def _unqualified(canonical: str) -> str:
+    return " ".join(_QUALIFIERS.sub(" ", canonical).replace("*", " * ").split())
 
 
 def is_scalar(found: Type) -> bool:

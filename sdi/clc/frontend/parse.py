@@ -71,6 +71,17 @@ _EVENT = 158
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*")
 _KERNEL_WORD = re.compile(rb"\b(__)?kernel\b")
 _KINDS: dict[int, NodeKind] = {kind.value: kind for kind in NodeKind}
+_LEAVES = frozenset(
+    {
+        NodeKind.DECL_REF,
+        NodeKind.TYPE_REF,
+        NodeKind.INTEGER_LITERAL,
+        NodeKind.FLOATING_LITERAL,
+        NodeKind.STRING_LITERAL,
+        NodeKind.CHARACTER_LITERAL,
+    }
+)
+"""In C these have no children."""
 _NAMED = frozenset({NodeKind.DECL_REF, NodeKind.MEMBER_REF, NodeKind.CALL})
 _DECLARATIONS = frozenset(
     {
@@ -204,7 +215,12 @@ def _built_in(
 
 
 class TreeBuilder:
-    """Builds a Tree from one Unit.  Owned by: the thread of the build."""
+    """Builds a Tree from one Unit.  Owned by: the thread of the build.
+
+    ``noted``: the kinds of nodes that ``note`` wants to see.
+    """
+
+    noted: frozenset[NodeKind] = frozenset()
 
     def __init__(self, unit: Unit, text: bytes, target: str = USUAL_TARGET) -> None:
         self.unit = unit
@@ -269,6 +285,9 @@ class TreeBuilder:
         """Declared in the base header or by clang itself."""
         return self.unit.file_offset(self.lib.clang_getCursorLocation(cursor))[0] != self.main
 
+    def note(self, cursor: CXCursor, made: SyntaxNode) -> None:
+        """A node was made."""
+
     def node(self, cursor: CXCursor, with_body: bool = True) -> SyntaxNode:
         """The tree below ``cursor``; without its body for a function that nothing calls."""
         lib = self.lib
@@ -295,13 +314,13 @@ class TreeBuilder:
             operator = _UNARY[lib.clang_getCursorUnaryOperatorKind(cursor)]
         if kind is NodeKind.VAR_DECL:
             is_static = int(lib.clang_Cursor_getStorageClass(cursor)) in (2, 3)
-        parts = self.unit.children(cursor)
+        parts = [] if kind in _LEAVES else self.unit.children(cursor)
         if not with_body and parts and parts[-1].kind == NodeKind.COMPOUND:
             self._unused_bodies.append(self.unit.extent(parts.pop()))
         if kind is NodeKind.UNEXPOSED and len(parts) == 4:  # GNU's a ?: b names a three times
             allocations = {self.unit.extent(part) for part in parts[:3]}
             parts = parts if len(allocations) > 1 else [parts[0], parts[3]]
-        children = tuple([self.node(child) for child in parts])
+        children = tuple([self.node(child) for child in parts]) if parts else ()
         node_type = self.type_of(lib.clang_getCursorType(cursor))
         if node_type.form is Form.ARRAY and self._is_decayed(kind, operator, cursor, children):
             node_type = _pointer_to(node_type)
@@ -322,6 +341,8 @@ class TreeBuilder:
         )
         if kind is NodeKind.FUNCTION_DECL:  # at program scope, or a prototype inside a function
             self._functions.append(made)
+        if kind in self.noted:
+            self.note(cursor, made)
         return made
 
     def _is_decayed(

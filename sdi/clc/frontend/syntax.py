@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import NamedTuple
 
 
 class NodeKind(IntEnum):
@@ -128,8 +129,7 @@ class Type:
     record: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SyntaxNode:
+class SyntaxNode(NamedTuple):  # programs have many; a frozen dataclass takes four times as long to make
     """A declaration, statement or expression.
 
     ``name``: of a declaration, or of what a reference refers to.
@@ -154,8 +154,9 @@ class SyntaxNode:
     @property
     def operands(self) -> tuple[SyntaxNode, ...]:
         """The children without references to types."""
-        if any(child.kind is NodeKind.TYPE_REF for child in self.children):
-            return tuple(child for child in self.children if child.kind is not NodeKind.TYPE_REF)
+        for child in self.children:
+            if child.kind is NodeKind.TYPE_REF:
+                return tuple([each for each in self.children if each.kind is not NodeKind.TYPE_REF])
         return self.children
 
     def walk(self) -> Iterator[SyntaxNode]:
@@ -164,7 +165,7 @@ class SyntaxNode:
         while stack:
             node = stack.pop()
             yield node
-            stack.extend(reversed(node.children))
+            stack += node.children[::-1]
 
 
 @dataclass(frozen=True, slots=True)

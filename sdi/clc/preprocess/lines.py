@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 
 KERNEL_FILE = "<kernel>"
 _LINE = re.compile(r'^#line (\d+) "((?:\\.|[^"\\])*)"$', re.MULTILINE)
 
 
+@functools.lru_cache(2)
+def line_map(text: str) -> LineMap:
+    """The lines of a text that is asked for each of its kernels."""
+    return LineMap(text)
+
+
 class LineMap:
     """Reads the ``#line`` directives of a text once; lookups cost O(log lines).  Immutable."""
 
     def __init__(self, text: str) -> None:
-        self._starts: list[int] = [0]
-        at = text.find("\n")
-        while at >= 0:
-            self._starts.append(at + 1)
-            at = text.find("\n", at + 1)
+        self._starts: list[int] = [0, *(end.end() for end in re.finditer("\n", text))]
         self._marks: list[tuple[int, int, str]] = [(0, 1, KERNEL_FILE)]
         for match in _LINE.finditer(text):
             physical = bisect.bisect_right(self._starts, match.start()) - 1
