@@ -20,7 +20,8 @@ import numpy as np
 import pyopencl as cl
 from gpu_yardstick import machine
 
-from sdi.clc import compile_source, pack_hidden
+from sdi.clc.compile import compile_source
+from sdi.clc.launch import pack_hidden
 from sdi.cli.copies import wait
 from sdi.devices import copying
 from sdi.devices.base import LocalBytes

@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.options import split_options
 from sdi.cli.asked import ExplainError, SizeNote, asked_launch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdi.clc import pack_hidden
+from sdi.clc.launch import pack_hidden
 from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.issue import Issue
 from sdi.devices.join import join

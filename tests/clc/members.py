@@ -11,7 +11,9 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from sdi.clc import ArgumentKind, CompiledProgram, KernelModel, compile_source, pack_hidden
+from sdi.clc.compile import compile_source
+from sdi.clc.launch import pack_hidden
+from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
 from sdi.ndrange import GroupBox, Int3, NDRange
 
 Value = np.ndarray | np.generic | bytes | int | None  # an int is a local size in bytes

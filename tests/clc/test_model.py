@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from sdi.clc import ArgumentKind, KernelModel, compile_source
+from sdi.clc.compile import compile_source
+from sdi.clc.model import ArgumentKind, KernelModel
 
 
 def model_of(source: str, name: str = "k", options: str = "") -> KernelModel:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.clc import compile_source, hidden_nbytes, pack_hidden
+from sdi.clc.compile import compile_source
+from sdi.clc.launch import hidden_nbytes, pack_hidden
 from sdi.ndrange import GroupBox, NDRange
 from tests.clc.members import Runner, build, cut_everywhere, queue, whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import cast
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.launch.arguments import BufferArgument
 from sdi.launch.plan import CutPlan, cost, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of

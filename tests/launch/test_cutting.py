@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.devices.capabilities import CPU, GPU, MemberKind
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument

@@ -46,7 +46,7 @@ class Run:
         self.build(program, kernel, len(members))
 
     def build(self, program: bytes, kernel: str, members: int) -> None:
-        from sdi.clc import compile_source
+        from sdi.clc.compile import compile_source
         from sdi.launch.programs.access import access_of
 
         compiled = compile_source(f"__kernel void {kernel}(__global int *a) {{ a[get_global_id(0)]++; }}", "")

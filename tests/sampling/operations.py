@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.ndrange import NDRange
 from sdi.sampling import Precision, analyse, dense
 from sdi.sampling.affine import AffineExpr, interval

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import KernelAnalysis, dense, digits

@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from bench.large_kernels import STYLES
-from sdi.clc import compile_source, effects
+from sdi.clc import effects
+from sdi.clc.compile import compile_source
 from sdi.explain.advice import advice_for
 from sdi.launch.programs import access
 from sdi.launch.programs.access import accesses_of

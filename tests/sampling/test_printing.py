@@ -2,7 +2,7 @@
 
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.sampling import analyse
 from sdi.sampling.printing import Printer
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
 from sdi.sampling.model import BoundAccess, WorkEstimate

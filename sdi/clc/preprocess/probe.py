@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Protocol
 
 KERNEL = "sdi_answer"
@@ -94,7 +94,7 @@ def _listed() -> list[str]:
 
 
 def _text() -> str:
-    return resources.files("sdi.clc.preprocess").joinpath("predefined_names.txt").read_text(encoding="ascii")
+    return Path(__file__).with_name("predefined_names.txt").read_text(encoding="ascii")
 
 
 def _words(text: str) -> list[str]:

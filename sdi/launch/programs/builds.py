@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeVar
 
-from sdi.clc import CompiledProgram, compile_source
-from sdi.clc.compile import compile_object, compile_text
+from sdi.clc.compile import compile_object, compile_source, compile_text
 from sdi.clc.frontend.base_header import Language
 from sdi.clc.frontend.objects import pack_objects, unpack_objects
-from sdi.clc.model import KernelModel
+from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.clc.preprocess.probe import Dialect
 from sdi.devices.base import Device, KernelFacts

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from sdi.clc import pack_hidden
+from sdi.clc.launch import pack_hidden
 from sdi.devices.copying import download, from_image, to_image, upload
 from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.image import Slabs

@@ -12,7 +12,7 @@ from typing import cast
 import pyopencl as cl
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.cuda.translate import nvrtc_options, translate
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError

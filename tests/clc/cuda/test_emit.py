@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.cuda.expressions import component_indices
 from sdi.clc.cuda.translate import CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version

@@ -12,7 +12,7 @@ from typing import Any
 import pyopencl as cl
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.cuda.translate import CudaKernel, CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.cuda.images import CudaImage

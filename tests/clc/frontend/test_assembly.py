@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.cuda.translate import nvrtc_options, translate
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.frontend.base_header import HEADER_PATH, USUAL, header_text, language_macros
 from sdi.clc.frontend.libclang import Unit
 from sdi.clc.frontend.overloads import built_in, declaration, hidden, own_functions, probe_text

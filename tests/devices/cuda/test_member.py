@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sdi.clc import compile_source, pack_hidden
+from sdi.clc.compile import compile_source
+from sdi.clc.launch import pack_hidden
 from sdi.devices import copying
 from sdi.devices.base import Device, LocalBytes
 from sdi.devices.capabilities import CPU, GPU

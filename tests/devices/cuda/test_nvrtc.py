@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sdi.clc import compile_source, pack_hidden
+from sdi.clc.compile import compile_source
 from sdi.clc.cuda.translate import translate
+from sdi.clc.launch import pack_hidden
 from sdi.devices.base import LocalBytes
 from sdi.devices.cuda import nvrtc
 from sdi.devices.cuda.launch import packed, parameter_block, places_of

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sdi import cache
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.frontend import link
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.preprocess.files_seen import FilesSeen
