@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sdi.cli.counters import table
-from sdi.cli.progress import show
 from sdi.cluster import start
 from sdi.errors import ClError, DeviceFailed
 from sdi.locate import show_only_real_drivers
+from sdi.service.progress import show
 from sdi.settings import Settings
 from sdi.sizes import size
 from sdi.wire.opencl import DeviceInfo

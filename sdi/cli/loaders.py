@@ -15,12 +15,10 @@ from pathlib import Path
 
 from sdi import limits
 from sdi.locate import LIBRARY
+from sdi.service.progress import UNDER_RUN
 
 SHOWN, ASKED = b"p", b"d"
 """What the library writes: it was asked for platforms, for devices."""
-VARIABLE = "_SDI_RUN"
-"""Names the file for that; no setting."""
-
 UNUSED = "sdi: the application did not use the image"
 
 _NOT_ASKED = (
@@ -80,8 +78,8 @@ class LoaderWatch:
         self._begun_ns = time.monotonic_ns()
 
     def environ(self) -> dict[str, str]:
-        """For the application."""
-        return {VARIABLE: f"/proc/{os.getpid()}/fd/{self._mark}"}
+        """For the application: the name of the file for what the library writes."""
+        return {UNDER_RUN: f"/proc/{os.getpid()}/fd/{self._mark}"}
 
     def close(self) -> None:
         os.close(self._mark)

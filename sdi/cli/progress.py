@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
-def show(text: str) -> None:
-    """``text`` in place of what was shown before, on stderr if that is a terminal; "" for nothing."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+from sdi.service.progress import show
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from sdi.player.face import Player
 from sdi.player.library import Recycled
 from sdi.profile.record.recorder import Recorder
 from sdi.runtime.engine import Engine
+from sdi.service import progress
 from sdi.service.decode import QUEUE, SLOT
 from sdi.service.door import Door, Limits, RecordEntry
 from sdi.service.outbox import Outbox
@@ -223,6 +224,8 @@ class Dispatcher:
         assert work is not None
         if self._recorder is not None:
             work = self._recorder.built(work)
+        if progress.is_watched():
+            work = progress.told(work, len(self._target.devices))
         future = self._builder.submit(work, self._target)
         future.add_done_callback(lambda done: self._post(lambda: self._built(build_id, done)))
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sdi.cli.loaders import ASKED, SHOWN, VARIABLE, LoaderWatch, drivers_named_in
+from sdi.cli.loaders import ASKED, SHOWN, LoaderWatch, drivers_named_in
 from sdi.locate import library
+from sdi.service.progress import UNDER_RUN
 
 SDI = [sys.executable, "-m", "sdi.cli"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,9 +101,9 @@ def test_asking_for_the_platforms_vendor_only_is_no_use_of_the_image() -> None:
 def test_a_program_that_ends_too_soon_to_be_looked_at_is_told_all_the_same() -> None:
     watch = LoaderWatch(library())
     try:
-        Path(watch.environ()[VARIABLE]).write_bytes(SHOWN)
+        Path(watch.environ()[UNDER_RUN]).write_bytes(SHOWN)
         assert "was shown the platform SDI" in watch.verdict()
-        Path(watch.environ()[VARIABLE]).write_bytes(SHOWN + ASKED)
+        Path(watch.environ()[UNDER_RUN]).write_bytes(SHOWN + ASKED)
         assert watch.verdict() == ""
     finally:
         watch.close()
