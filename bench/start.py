@@ -1,12 +1,12 @@
 """How an application starts: its first device query, and builds of programs of many kernels, cold and warm.
 
-``python bench/start.py [--kernels 1,20,200] [--members 1,2] [--rounds 3] [--source FILE]``
+``python bench/start.py [--kernels 1,20,200] [--members 1,2] [--rounds 3] [--launches | --source FILE]``
 
 Each round is made of fresh processes, on the plain driver and on images in turn.  **cold**: no cache has
 anything, neither sdi's nor the driver's; **warm**: the same source once more; **binary**: the application's
 own ``CL_PROGRAM_BINARIES`` of the cold start.  Seconds, medians: ``query`` is the first call that names
-devices, ``build`` all from ``clCreateProgramWith...`` until every kernel exists, ``first`` the first launches
-of all kernels.  Imports of the application are not counted.
+devices, ``build`` all from ``clCreateProgramWith...`` until every kernel exists, with
+``--launches`` ``first``: the first launches of all kernels.  Imports of the application are not counted.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ float2 turned(float2 v, float s, float c)
 """
 
 
-def child(source: Path, binary: Path, is_binary: bool) -> None:
+def child(source: Path, binary: Path, is_binary: bool, launches: bool) -> None:
     """Start once on the first platform; the seconds of each step on stdout."""
     import pyopencl as cl
 
@@ -294,20 +294,22 @@ def child(source: Path, binary: Path, is_binary: bool) -> None:
         return time.perf_counter()
 
     begun = now()
-    found = cl.get_platforms()[0].get_devices()[:1]
+    devices = cl.get_platforms()[0].get_devices()[:1]
     query_s = now() - begun
-    context = cl.Context(found)
+    context = cl.Context(devices)
     begun = now()
     if is_binary:
-        built = cl.Program(context, found, [binary.read_bytes()]).build()
+        built = cl.Program(context, devices, [binary.read_bytes()]).build()
     else:
         built = cl.Program(context, source.read_text()).build(cache_dir=False)
     kernels = built.all_kernels()
     build_s = now() - begun
     if not is_binary:
         binary.write_bytes(built.get_info(cl.program_info.BINARIES)[0])
-    first_s = _launched(context, source.read_text(), kernels)
-    print(json.dumps({"query": query_s, "build": build_s, "first": first_s}))
+    found = {"query": query_s, "build": build_s}
+    if launches:
+        found["first"] = _launched(context, source.read_text(), kernels)
+    print(json.dumps(found))
 
 
 _KERNEL = re.compile(r"__kernel void (\w+)\(([^)]*)\)")
@@ -360,10 +362,10 @@ def _settings(members: int, caches: Path) -> dict[str, str]:
     return found
 
 
-def _start(source: Path, members: int, caches: Path, is_binary: bool) -> dict[str, float]:
+def _start(source: Path, members: int, caches: Path, flags: list[str]) -> dict[str, float]:
     command = [sys.executable, __file__, "--child", str(source), str(caches / "binary")]
     done = subprocess.run(
-        [*command, "--binary"] if is_binary else command,
+        [*command, *flags],
         env=_settings(members, caches),
         stdout=subprocess.PIPE,
         text=True,
@@ -381,11 +383,12 @@ def main() -> int:
     parser.add_argument("--members", default="1,2")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--source", type=Path, help="a program instead of generated ones")
+    parser.add_argument("--launches", action="store_true", help="also launch every kernel once")
     parser.add_argument("--child", nargs=2, type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--binary", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        child(*given.child, given.binary)
+        child(*given.child, given.binary, given.launches)
         return 0
     ways = [0, *map(int, given.members.split(","))]
     print(f"{platform.machine()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f};", end=" ")
@@ -405,9 +408,10 @@ def main() -> int:
             for _ in range(given.rounds):
                 with tempfile.TemporaryDirectory(dir=folder) as caches:
                     for start in ("cold", "warm", "binary"):
+                        flags = ["--binary"] * (start == "binary") + ["--launches"] * given.launches
                         for members in ways:
                             own = Path(caches, str(members))
-                            for step, seconds in _start(source, members, own, start == "binary").items():
+                            for step, seconds in _start(source, members, own, flags).items():
                                 taken.setdefault((start, step, members), []).append(seconds)
             for start, step in dict.fromkeys((start, step) for start, step, _ in taken):
                 cells = [f"{statistics.median(taken[start, step, members]):.3f}" for members in ways]
