@@ -51,7 +51,8 @@ class Compiled:
     log: str
 
 
-_PROGRAMS_MAX = 32
+_PROGRAMS_MAX = 256
+"""A training library builds the 33 programs that it uses anew for each model."""
 
 
 class ProgramCache:
