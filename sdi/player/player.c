@@ -77,6 +77,7 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     bool has_spare = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
     p->spin_ns = driver == DRIVER_CUDA && has_spare ? SPIN_LONG_NS : SPIN_NS;
     p->nap_part = driver == DRIVER_CUDA ? 32 : 8; /* else its members want the cores */
+    p->yields = driver == DRIVER_CUDA;            /* to the application, which may have been woken on this core */
     p->lanes[p->num_lanes].driver = driver;
     p->lanes[p->num_lanes].context = context;
     p->lanes[p->num_lanes].stream = stream;
@@ -190,6 +191,8 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
         *since = now;
     if (p->num_nodes && now - *since > p->spin_ns)
         nap(p, now - *since, reads);
+    else if (p->yields)
+        sched_yield();
     return now - *since;
 }
 

@@ -68,8 +68,8 @@ FAILURE_MAX_NBYTES = 4096
 """Of the text of a FAILED notice."""
 CARRIED_MAX_NBYTES = 8 << 10
 """Of a write's bytes that come with its record: a socket takes more than half a microsecond for a KiB."""
-STAGED_MAX_NBYTES = 4 << 20
-"""Of a write's bytes that are staged."""
+STAGED_MAX_NBYTES = 1 << 20
+"""Of a write's bytes that are staged: more are copied once, by several threads, where they belong."""
 
 
 class Op(IntEnum):

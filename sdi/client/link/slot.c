@@ -4,11 +4,17 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_NS = 100 * 1000 * 1000 };
+enum {
+    WAIT_NS = 100 * 1000 * 1000,
+    SPIN_NS = 20000,   /* to be woken takes about as long */
+    LOOKS = 64,        /* before others may run */
+    SPARE_CORES = 4,
+};
 
 /* Released slots, oldest first; one is free when its status is final. */
 static uint32_t next_of[SDI_NUM_SLOTS];
@@ -92,8 +98,37 @@ uint32_t sdi_epoch(void)
     return __atomic_load_n(&sdi_session.header->epoch, __ATOMIC_ACQUIRE);
 }
 
+/* Whether a core may be kept busy for a moment: those of a CPU's members have work to do. */
+static bool has_spare_cores(void)
+{
+    static int known; /* 0: not yet; atomic */
+    int spare = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!spare) {
+        cpu_set_t cores;
+        bool many = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
+        spare = many && !(sdi_session.limits.type & CL_DEVICE_TYPE_CPU) ? 1 : -1;
+        __atomic_store_n(&known, spare, __ATOMIC_RELAXED);
+    }
+    return spare > 0;
+}
+
+/* The service may be waiting for this very core: so others run now and then. */
+static bool changes_soon(uint32_t seen)
+{
+    uint64_t begin = sdi_now_ns();
+    do {
+        for (unsigned n = 0; n < LOOKS; n++)
+            if (sdi_epoch() != seen)
+                return true;
+        sched_yield();
+    } while (sdi_now_ns() - begin < SPIN_NS);
+    return false;
+}
+
 void sdi_epoch_wait(uint32_t seen)
 {
+    if (has_spare_cores() && changes_soon(seen))
+        return;
     struct timespec limit = {.tv_nsec = WAIT_NS};
     struct sdi_wire_arena_header *header = sdi_session.header;
     __atomic_fetch_add(&header->waiters, 1, __ATOMIC_SEQ_CST); /* before the kernel looks at the epoch */
