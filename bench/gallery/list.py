@@ -88,5 +88,5 @@ APPLICATIONS = (
 NOT_RUN = {
     "ArrayFire": "PyPI has its Python interface only, Debian 12 none of its libraries.",
     "clinfo, clpeak": "find the image and run; what they print is no result that could be compared.",
-    "On GPUs": "not measured here; `bench/results/openmm_h200.md` has OpenMM.",
+    "On GPUs": "five of them in `bench/results/applications_1xh200.md`, OpenMM in `openmm_h200.md`.",
 }
