@@ -91,7 +91,8 @@ static void node_is_behind(struct sdi_player *p, struct node *node, const struct
 static bool is_staged(const struct sdi_rec_write *write)
 {
     uint64_t at = write->staged_at - SDI_STAGING_OFFSET, nbytes = write->region[0];
-    return nbytes <= SDI_STAGED_MAX_NBYTES && at <= SDI_STAGING_NBYTES - nbytes;
+    bool is_row = write->region[1] == 1 && write->region[2] == 1;
+    return is_row && nbytes <= SDI_STAGED_MAX_NBYTES && at <= SDI_STAGING_NBYTES - nbytes;
 }
 
 /* Leave of a record only what it is known by; false: it is none that is known. */

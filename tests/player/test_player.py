@@ -337,6 +337,20 @@ def test_writes_of_other_bytes_are_the_same_where_the_host_has_what_is_beside_th
 
 
 @pytest.mark.parametrize("members", [1, 2])
+def test_staged_rows_without_gaps_between_them_are_all_taken(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.rounds(6)
+    for number in range(10):
+        values = np.arange(number, number + 48, dtype=np.int32)
+        loop.truth[0][16:64] = values
+        loop.client.stage(loop.a, values.tobytes(), offset=64, region=[64, 3, 1], row_pitch=64)
+        loop.mix()
+        assert loop.client.read(loop.a, 4 * ITEMS) == loop.truth[0].tobytes()
+    assert loop.client.taken_nbytes == 10 * 192
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
 def test_early_writes_are_replayed(serve: Serve, members: int) -> None:
     loop = Loop(serve(members, plays=True))
     loop.rounds(6)

@@ -109,6 +109,7 @@ static void make_kind(struct kind *kind, unsigned number)
     if (kind->op == SDI_OP_WRITE) { /* where it is, how much, and since when it is written does not count */
         memset(kind->mask + offsetof(struct sdi_rec_write, offset) - PREFIX, 0, 16);
         memset(kind->mask + offsetof(struct sdi_rec_write, written_ns) - PREFIX, 0, 24);
+        memcpy(kind->key + offsetof(struct sdi_rec_write, region[1]) - PREFIX, (uint64_t[]){1, 1}, 16);
         kind->key[0] = (uint8_t)number;
     }
     if (kind->op == SDI_OP_FILL) {
