@@ -32,8 +32,8 @@ class CommandNode:
     """One command or user event in the dependency graph.  ``command`` is None for a user event.
 
     ``unissued``, ``incomplete``: dependencies that are not issued, not complete.  ``transfer``: the client
-    has to copy when everything else is done (``packed_at``: see ``Work``).  ``failed_wait``: an event of the
-    wait list failed.
+    has to copy when everything else is done (``packed_at``: see ``Work``); ``given_up``: it will not.
+    ``failed_wait``: an event of the wait list failed.
     ``failure``: what went wrong with its own work, for ``listener``, the context that hears of it (or 0).
     ``is_profiled``: the application may ask when it ran.
     ``arrived_ns``: when the command came.  ``floor_ns``: end of the last dependency.  Assignments of the next
@@ -50,6 +50,7 @@ class CommandNode:
         "failure",
         "floor_ns",
         "forgotten",
+        "given_up",
         "id",
         "incomplete",
         "is_profiled",
@@ -87,6 +88,7 @@ class CommandNode:
         self.work_done = False
         self.transfer = False
         self.packed_at = 0
+        self.given_up = False
         self.status = 0
         self.failed_wait = False
         self.forgotten = forgotten
@@ -153,6 +155,7 @@ class SchedulerCore:
         self._queues: dict[int, _Queue] = {}
         self._nodes: dict[int, CommandNode] = {}
         self._not_good = 0
+        self._num_unset = 0
         self._ready: deque[CommandNode] = deque()
         self._issued = 0
         self._sequence = 0
@@ -169,6 +172,7 @@ class SchedulerCore:
     def create_user_event(self, event: int, slot: int) -> None:
         """A user event: counts as issued when it is complete."""
         self._know(CommandNode(event, None, slot))
+        self._num_unset += 1
 
     def node(self, event: int) -> CommandNode | None:
         """The node of an event that is unfinished, or finished and not yet forgotten."""
@@ -263,13 +267,15 @@ class SchedulerCore:
         return actions
 
     def transfer_done(self, node: CommandNode, error_status: int) -> list[Action]:
-        """The client has copied."""
+        """The client has copied; with an error, at any time: it will not."""
         actions: list[Action] = []
         if node.stage is Stage.COPYING:
             if error_status < 0 and node.status == 0:
                 node.status = error_status
             self._finish(node, actions)
             self._issue_ready(actions)
+        elif error_status < 0 and node.stage is not Stage.FINISHED:
+            node.status = node.status or error_status
         return actions
 
     def set_user_event(self, event: int, status: int) -> list[Action]:
@@ -278,6 +284,7 @@ class SchedulerCore:
         node = self._nodes.get(event)
         if node is not None and node.command is None and node.stage is not Stage.FINISHED:
             node.status = min(status, 0)
+            self._num_unset -= 1
             self._after_issue(node)
             self._finish(node, actions)
             self._issue_ready(actions)
@@ -294,9 +301,7 @@ class SchedulerCore:
 
     def has_user_events(self) -> bool:
         """Whether commands may wait for events that the application sets."""
-        return bool(self._unissued) and any(
-            node.command is None and node.stage is not Stage.FINISHED for node in self._nodes.values()
-        )
+        return bool(self._unissued) and self._num_unset > 0
 
     def has_succeeded(self) -> bool:
         """Whether all events that somebody may name are complete without an error."""
@@ -332,6 +337,9 @@ class SchedulerCore:
         """Assert the invariants (for tests)."""
         good = [n for n in self._nodes.values() if n.stage is Stage.FINISHED and n.status == 0]
         assert self._not_good == len(self._nodes) - len(good)
+        assert self._num_unset == sum(
+            n.command is None and n.stage is not Stage.FINISHED for n in self._nodes.values()
+        )
         live = [n for n in self._nodes.values() if n.stage is not Stage.FINISHED]
         assert self._issued == sum(n.command is not None and n.stage in _ISSUED_STAGES for n in live)
         assert all(n.unissued == 0 for n in live if n.stage in _ISSUED_STAGES or n.stage is Stage.READY)

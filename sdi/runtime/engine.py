@@ -125,7 +125,10 @@ class Engine:
         """The client has copied, or could not (negative ``status``)."""
         ticket = self._transfers.pop(command_id, None)
         node = self.core.node(command_id)
-        if ticket is None or node is None:
+        if node is None:
+            return
+        if ticket is None:  # it will not copy what has yet to be issued
+            node.given_up |= status < 0
             return
         error = None if status >= 0 else DeviceFailed("application", f"copy failed with {status}")
         if not isinstance(node.command, Launch):  # putting out what it printed is no part of it
@@ -216,6 +219,8 @@ class Engine:
             node.transfer = True
             node.packed_at = work.packed_at
             self._transfers[node.id] = work.transfer
+            if node.given_up:
+                self._post(lambda: self.transfer_done(node.id, Status.OUT_OF_RESOURCES))
         return self._issued(node, work.tickets)
 
     def _issued(self, node: CommandNode, tickets: list[Ticket]) -> list[Action]:

@@ -30,6 +30,8 @@ _LOOK_AFTER = 16
 _DRAIN_NS = 1_000_000_000
 _SPIN_NS = 200_000
 _NAP_S = 50e-6
+_NAP_PART = 64
+"""Naps are this part of what was waited for already: members on a CPU need it themselves."""
 
 
 def player_of(
@@ -181,7 +183,7 @@ class Play:
             if waited_ns > _DRAIN_NS or not self.player.is_on or self._engine.awaits_client():
                 break
             if waited_ns > _SPIN_NS:
-                time.sleep(_NAP_S)
+                time.sleep(max(_NAP_S, waited_ns / _NAP_PART * 1e-9))
             self._session.polling.poll()
             self._session.drain()
         self.player.waited(not may_play)

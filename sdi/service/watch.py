@@ -33,7 +33,7 @@ WRITING_MS = 60_000
 """How long, when something is written or is to be."""
 _RECORD_S = 0.4
 """How long the scheduler may take for one record after the end of the client."""
-_BACKLOG_S = 0.6
+_BACKLOG_S = 0.2
 """How long it may go on with what came before."""
 _COUNTED_S = 5.0
 """How long where that is counted in a file: each record is there or is not, but all that can be are."""

@@ -108,6 +108,22 @@ def test_an_in_order_queue_completes_in_order_whatever_finishes_first() -> None:
         assert list(shell.finished) == [1, 2, 3]
 
 
+def test_a_transfer_that_the_client_gives_up_before_it_starts_fails_and_what_is_behind_it_goes_on(
+    shell: Shell,
+) -> None:
+    shell.core.create_queue(1, in_order=True)
+    for number, command in enumerate((FILL, READ, FILL), 1):
+        shell.do(shell.core.enqueue(1, number, number, command, ()))
+    while shell.to_issue:
+        shell.issue()
+    shell.do(shell.core.transfer_done(shell.running[1], Status.OUT_OF_RESOURCES))
+    assert not shell.finished
+    while shell.running:
+        shell.complete(shell.running[0])
+    assert not shell.copying
+    assert shell.finished == {1: 0, 2: Status.OUT_OF_RESOURCES, 3: 0}
+
+
 def test_a_transfer_starts_only_when_its_dependencies_are_complete(shell: Shell) -> None:
     shell.enqueue(100, 1, FILL)
     shell.enqueue(100, 2, READ)

@@ -165,9 +165,12 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
 
 cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command)
 {
-    sdi_lock();
-    cl_int status = send_command(record, command);
-    sdi_unlock();
+    cl_int status = CL_OUT_OF_RESOURCES;
+    if (sdi_await_room()) {
+        sdi_lock();
+        status = send_command(record, command);
+        sdi_unlock();
+    }
     sdi_record_close(record);
     if (status)
         sdi_host_unuse(command->uses);
@@ -182,7 +185,7 @@ cl_int sdi_enqueue_alone(struct sdi_record *record, struct sdi_command *command,
     if (status)
         return status;
     if (is_awaited)
-        return sdi_finish_blocking(command, sdi_slot_wait(command->slot), event);
+        return sdi_finish_blocking(command, sdi_slot_await(command->slot), event);
     if (event)
         *event = command->event;
     return CL_SUCCESS;
@@ -213,7 +216,7 @@ void sdi_queue_reached(cl_command_queue queue, uint64_t id)
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event)
 {
     if (command->event && status >= 0)
-        status = sdi_slot_wait(command->slot);
+        status = sdi_slot_await(command->slot);
     sdi_lock();
     if (command->holds)
         sdi_unhold(command->holds);
@@ -222,7 +225,8 @@ cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event 
     if (status >= 0)
         sdi_queue_reached(command->queue, command->id);
     sdi_unlock();
-    sdi_host_show();
+    if (status != SDI_INTERRUPTED)
+        sdi_host_show();
     if (command->event && status < 0)
         sdi_release(command->event, SDI_EVENT, CL_INVALID_EVENT);
     else if (command->event)

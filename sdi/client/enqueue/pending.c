@@ -52,7 +52,9 @@ void sdi_transfer_end(uint64_t id, int step, bool has_event)
         .release = {.nbytes = sizeof records.release, .op = SDI_OP_RELEASE_EVENT, .id = id},
     };
     _Static_assert(sizeof records == sizeof records.done + sizeof records.release, "two records in a row");
-    if (step > 0)
+    if (step == SDI_INTERRUPTED)
+        records.done.status = CL_OUT_OF_RESOURCES;
+    if (step > 0 || step == SDI_INTERRUPTED)
         sdi_send(&records, has_event ? sizeof records.done : sizeof records);
     else if (!has_event)
         sdi_send(&records.release, sizeof records.release);
@@ -72,21 +74,23 @@ static void let_go(struct sdi_transfer *transfer)
     sdi_tell_change();
 }
 
-/* A transfer whose command failed before it could be copied is over; its notice may never come. */
-static void sweep(void)
+/* Client lock held.  A transfer whose command failed before it could be copied is over; its notice may never come.
+ * `all`: so are those that nobody copies at the moment. */
+static void sweep(bool all)
 {
     for (size_t i = 0; i < NUM_BUCKETS; i++)
         for (struct sdi_transfer **at = &transfers[i]; *at;) {
             struct sdi_transfer *transfer = *at;
-            if (transfer->busy || sdi_slot_status(transfer->slot) >= 0) {
+            if (transfer->busy || (!all && sdi_slot_status(transfer->slot) >= 0)) {
                 at = &transfer->next;
                 continue;
             }
             *at = transfer->next;
             num_transfers--;
             num_reads -= !transfer->to_arena;
-            if (!transfer->event)
-                sdi_send_bare(SDI_OP_RELEASE_EVENT, transfer->id);
+            if (all && transfer->event)
+                transfer->event->is_given_up = true;
+            sdi_transfer_end(transfer->id, all ? SDI_INTERRUPTED : CL_OUT_OF_RESOURCES, transfer->event != NULL);
             let_go(transfer);
         }
 }
@@ -95,7 +99,7 @@ void sdi_pending_add(struct sdi_transfer *transfer)
 {
     struct sdi_transfer **bucket = &transfers[transfer->id % NUM_BUCKETS];
     if (num_transfers >= sweep_at) {
-        sweep();
+        sweep(false);
         sweep_at = num_transfers * 2 > SWEEP_AFTER ? num_transfers * 2 : SWEEP_AFTER;
     }
     transfer->next = *bucket;
@@ -162,7 +166,15 @@ static bool on_ready(const struct sdi_rec_notice *notice, const char *text)
 static void on_end(void)
 {
     sdi_lock();
-    sweep();
+    sweep(false);
+    sdi_unlock();
+}
+
+/* The application may leave the memory that is copied from and to. */
+static void give_up(void)
+{
+    sdi_lock();
+    sweep(true);
     sdi_unlock();
 }
 
@@ -211,6 +223,7 @@ SDI_AT_LOAD void register_all(void)
 {
     sdi_register_fork(forget);
     sdi_register_notice(SDI_NOTICE_TRANSFER_READY, on_ready, on_end);
+    sdi_register_interrupt(give_up);
     sdi_register_released(SDI_QUEUE, await);
     sdi_register_released(SDI_CONTEXT, await);
     sdi_register_released(SDI_BUFFER, await_buffer);

@@ -13,7 +13,10 @@ static int follow(struct sdi_transfer *transfer, const struct sdi_command *comma
         done = sdi_transfer_step(transfer);
         if (done != 0)
             break;
-        sdi_epoch_wait(seen);
+        if (sdi_interrupted(sdi_epoch_wait(seen))) {
+            done = SDI_INTERRUPTED;
+            break;
+        }
     }
     sdi_lock();
     sdi_transfer_end(command->id, done, command->event != NULL);

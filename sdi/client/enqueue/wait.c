@@ -66,6 +66,18 @@ cl_int sdi_clGetEventProfilingInfo(cl_event event, cl_uint param, size_t size, v
 
 /* ---- waiting --------------------------------------------------------------------------------------------- */
 
+static int await(cl_event event)
+{
+    for (;;) {
+        uint32_t seen = sdi_epoch();
+        int status = sdi_event_status(event);
+        if (status <= 0)
+            return status;
+        if (sdi_interrupted(sdi_epoch_wait(seen)))
+            return SDI_INTERRUPTED;
+    }
+}
+
 cl_int sdi_clWaitForEvents(cl_uint num, const cl_event *list)
 {
     if (num == 0 || !list)
@@ -83,19 +95,14 @@ cl_int sdi_clWaitForEvents(cl_uint num, const cl_event *list)
     sdi_unlock();
     if (result)
         return result;
-    for (cl_uint i = 0; i < num; i++) {
-        int status;
-        for (;;) {
-            uint32_t seen = sdi_epoch();
-            status = sdi_event_status(list[i]);
-            if (status <= 0)
-                break;
-            sdi_epoch_wait(seen);
-        }
+    bool is_given_up = false;
+    for (cl_uint i = 0; i < num && !is_given_up; i++) {
+        int status = await(list[i]);
+        is_given_up = status == SDI_INTERRUPTED;
         if (status < 0)
             result = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     }
-    if (result && sdi_session_dead())
+    if (is_given_up || (result && sdi_session_dead()))
         result = CL_OUT_OF_RESOURCES;
     sdi_lock();
     for (cl_uint i = 0; i < num; i++) {
@@ -104,7 +111,8 @@ cl_int sdi_clWaitForEvents(cl_uint num, const cl_event *list)
         sdi_unhold(list[i]);
     }
     sdi_unlock();
-    sdi_host_show();
+    if (!is_given_up)
+        sdi_host_show();
     return result;
 }
 
@@ -119,7 +127,7 @@ cl_int sdi_clFinish(cl_command_queue queue)
     cl_int status = sdi_enqueue(&record, &command);
     if (status)
         return status;
-    status = sdi_slot_wait(command.slot);
+    status = sdi_slot_await(command.slot);
     sdi_lock();
     sdi_slot_release(command.slot);
     if (status >= 0 && queue->shows_id < command.id)
@@ -127,7 +135,8 @@ cl_int sdi_clFinish(cl_command_queue queue)
     if (status >= 0 && queue->last_id == command.id)
         queue->is_idle = true;
     sdi_unlock();
-    sdi_host_show();
+    if (status != SDI_INTERRUPTED)
+        sdi_host_show();
     return status < 0 ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 

@@ -86,6 +86,16 @@ int sdi_service_start(int sockets[2]);
 /* All descriptors that a start has open at the moment, for the child of a fork to close; -1: none. */
 extern int sdi_service_descriptors[4];
 
+/* ---- interrupt.c ----------------------------------------------------------------------------------------- */
+
+enum { SDI_INTERRUPTED = -100000 }; /* no status of OpenCL */
+
+/* No lock held, in the course of a wait that is gone into every 100 ms at least; `error`: how that was over.  Whether it
+ * is to fail, as an interpreter that the application runs in was interrupted. */
+bool sdi_interrupted(int error);
+/* Has `run` run, no lock held, when a wait fails for that: what is to be copied later is not. */
+void sdi_register_interrupt(void (*run)(void));
+
 /* ---- stream.c: records --------------------------------------------------------------------------------- */
 
 /* Client lock held.  Sends whole records; CL_OUT_OF_RESOURCES when the service is dead. */
@@ -97,6 +107,9 @@ cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status);
 /* Whether more comes of a record of which something has come, from the service's `end`: its rest is on its way, or the
  * service is stuck. */
 bool sdi_rest_comes(int end);
+/* No lock held.  Waits until there is room for records, now and then; false: interrupted. */
+bool sdi_await_room(void);
+
 /* Receives all of `nbytes`; `begun`: something of the record has come before.  A descriptor that comes along replaces
  * `*passed`, if that is asked for.  False: end of stream. */
 bool sdi_receive(int end, void *data, size_t nbytes, bool begun, int *passed);
@@ -107,7 +120,7 @@ struct sdi_reply {
     unsigned char *payload; /* to be freed; NULL when empty */
     size_t payload_nbytes;
 };
-/* No lock held.  Sends a record and waits for its reply. */
+/* No lock held.  Sends a record and waits for its reply; interrupted, CL_OUT_OF_RESOURCES. */
 struct sdi_reply sdi_ask(const void *record, size_t nbytes);
 
 static inline size_t sdi_padded(size_t nbytes) { return (nbytes + 7) & ~(size_t)7; }
@@ -120,10 +133,13 @@ void sdi_slot_release(uint32_t slot);
 /* Status of a slot; a pending one of a dead service counts as failed. */
 int sdi_slot_status(uint32_t slot);
 uint32_t sdi_epoch(void);
-/* Waits until the epoch is no longer `seen`, at most 100 ms; then looks whether the service lives. */
-void sdi_epoch_wait(uint32_t seen);
+/* Waits until the epoch is no longer `seen`, at most 100 ms; then looks whether the service lives.  0, or why
+ * it was over before: EINTR, ETIMEDOUT, EAGAIN. */
+int sdi_epoch_wait(uint32_t seen);
 void sdi_epoch_wake(void);
 int sdi_slot_wait(uint32_t slot);
+/* The same, no lock held, for the application; SDI_INTERRUPTED: it does not want to wait any longer. */
+int sdi_slot_await(uint32_t slot);
 /* The slot of a command that is complete although the service does not know it: done by the client since then. */
 void sdi_slot_is_over(uint32_t slot, uint64_t start_ns);
 

@@ -125,17 +125,18 @@ static bool changes_soon(uint32_t seen)
     return false;
 }
 
-void sdi_epoch_wait(uint32_t seen)
+int sdi_epoch_wait(uint32_t seen)
 {
     if (has_spare_cores() && changes_soon(seen))
-        return;
+        return 0;
     struct timespec limit = {.tv_nsec = WAIT_NS};
     struct sdi_wire_arena_header *header = sdi_session.header;
     __atomic_fetch_add(&header->waiters, 1, __ATOMIC_SEQ_CST); /* before the kernel looks at the epoch */
-    bool is_late = syscall(SYS_futex, &header->epoch, FUTEX_WAIT, seen, &limit, NULL, 0) && errno == ETIMEDOUT;
+    int error = syscall(SYS_futex, &header->epoch, FUTEX_WAIT, seen, &limit, NULL, 0) ? errno : 0;
     __atomic_fetch_sub(&header->waiters, 1, __ATOMIC_SEQ_CST);
-    if (is_late)
+    if (error == ETIMEDOUT)
         sdi_session_check();
+    return error;
 }
 
 void sdi_epoch_wake(void)
@@ -152,5 +153,17 @@ int sdi_slot_wait(uint32_t slot)
         if (status <= 0)
             return status;
         sdi_epoch_wait(seen);
+    }
+}
+
+int sdi_slot_await(uint32_t slot)
+{
+    for (;;) {
+        uint32_t seen = sdi_epoch();
+        int status = sdi_slot_status(slot);
+        if (status <= 0)
+            return status;
+        if (sdi_interrupted(sdi_epoch_wait(seen)))
+            return SDI_INTERRUPTED;
     }
 }

@@ -25,6 +25,12 @@ static pthread_mutex_t reply_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t reply_arrived = PTHREAD_COND_INITIALIZER;
 static struct waiter *waiters;
 static bool reading;
+enum { NUM_ABANDONED = 64 }; /* the replies that nobody waits for any more */
+static uint64_t abandoned[NUM_ABANDONED];
+static unsigned num_abandoned;
+
+enum { CHECK_AFTER = 32 }; /* records for which the socket has room when a quarter of it at most is full */
+static unsigned num_unchecked; /* sent since somebody looked whether there is room */
 
 static void forget(void)
 {
@@ -32,6 +38,7 @@ static void forget(void)
     reply_arrived = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     waiters = NULL;
     reading = false;
+    num_abandoned = 0;
 }
 
 SDI_AT_FORK(forget)
@@ -39,6 +46,7 @@ SDI_AT_FORK(forget)
 cl_int sdi_send(const void *records, size_t nbytes)
 {
     const char *at = records;
+    __atomic_store_n(&num_unchecked, num_unchecked + 1, __ATOMIC_RELAXED);
     if (!sdi_session.running || sdi_session_dead())
         return CL_OUT_OF_RESOURCES;
     while (nbytes) {
@@ -136,6 +144,14 @@ static bool read_reply(uint64_t *id, struct sdi_reply *reply)
     return true;
 }
 
+static bool is_abandoned(uint64_t id)
+{
+    for (unsigned i = 0; i < SDI_MIN(num_abandoned, (unsigned)NUM_ABANDONED); i++)
+        if (abandoned[i] == id)
+            return true;
+    return false;
+}
+
 static void remove_waiter(struct waiter *gone)
 {
     struct waiter **at = &waiters;
@@ -145,16 +161,41 @@ static void remove_waiter(struct waiter *gone)
         *at = gone->next;
 }
 
-/* Reply lock held on entry and return. */
-static void read_for_all(void)
+/* No lock held.  Waits for `events` at the socket, or what is wrong with it; false: interrupted. */
+static bool await_socket(short events)
+{
+    struct pollfd look = {.fd = sdi_session.commands, .events = events};
+    for (;;) {
+        int ready = poll(&look, 1, 100);
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            return true;
+        if (sdi_interrupted(ready < 0 ? EINTR : ETIMEDOUT))
+            return false;
+    }
+}
+
+bool sdi_await_room(void)
+{
+    if (__atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) < CHECK_AFTER)
+        return true;
+    __atomic_store_n(&num_unchecked, 0, __ATOMIC_RELAXED);
+    return await_socket(POLLOUT);
+}
+
+/* Reply lock held on entry and return.  False: interrupted. */
+static bool read_for_all(void)
 {
     uint64_t id = 0;
     struct sdi_reply reply;
     reading = true;
     pthread_mutex_unlock(&reply_lock);
-    bool ok = read_reply(&id, &reply);
+    bool is_there = await_socket(POLLIN), ok = is_there && read_reply(&id, &reply);
     pthread_mutex_lock(&reply_lock);
     reading = false;
+    if (!is_there) {
+        pthread_cond_broadcast(&reply_arrived);
+        return false;
+    }
     struct waiter *owner = waiters;
     while (ok && owner && owner->id != id)
         owner = owner->next;
@@ -162,11 +203,14 @@ static void read_for_all(void)
         owner->reply = reply;
         owner->done = true;
         remove_waiter(owner);
+    } else if (ok && is_abandoned(id)) {
+        free(reply.payload);
     } else { /* gone, or out of step: nobody has asked for this */
         free(reply.payload);
         sdi_session_died();
     }
     pthread_cond_broadcast(&reply_arrived);
+    return true;
 }
 
 struct sdi_reply sdi_ask(const void *record, size_t nbytes)
@@ -186,11 +230,14 @@ struct sdi_reply sdi_ask(const void *record, size_t nbytes)
     while (sent && !waiter.done && !sdi_session_dead()) {
         if (reading)
             pthread_cond_wait(&reply_arrived, &reply_lock);
-        else
-            read_for_all();
+        else if (!read_for_all())
+            break;
     }
-    if (!waiter.done)
+    if (!waiter.done) {
         remove_waiter(&waiter);
+        if (sent)
+            abandoned[num_abandoned++ % NUM_ABANDONED] = waiter.id;
+    }
     pthread_mutex_unlock(&reply_lock);
     return waiter.reply;
 }

@@ -54,7 +54,7 @@ int sdi_event_status(cl_event event)
         int status = __atomic_load_n(&event->user_status, __ATOMIC_ACQUIRE);
         return status > 0 && sdi_session_dead() ? CL_OUT_OF_RESOURCES : status;
     }
-    return sdi_slot_status(event->slot);
+    return event->is_given_up ? CL_OUT_OF_RESOURCES : sdi_slot_status(event->slot);
 }
 
 static void drop(void *object)

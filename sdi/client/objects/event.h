@@ -53,6 +53,7 @@ struct sdi_event {
     uint64_t gate, bar; /* see sdi_is_gated, sdi_is_barred */
     cl_event next_unset;
     bool profiling;
+    bool is_given_up; /* its transfer is not made any more: it fails */
     bool is_awaited; /* its call blocked, if not to the end: who looks at it finds it complete */
     struct sdi_call *callbacks;
     cl_event next_watched;
