@@ -104,4 +104,4 @@ def _features(facts: Capabilities) -> set[str]:
     data = facts.info.get(DeviceInfo.OPENCL_C_FEATURES, b"")
     whole = data[: len(data) // NAME_VERSION.size * NAME_VERSION.size]
     names = (name for _, name in NAME_VERSION.iter_unpack(whole))
-    return {name.rstrip(b"\0").decode(errors="replace") for name in names}
+    return {name.partition(b"\0")[0].decode(errors="replace") for name in names}  # then comes anything

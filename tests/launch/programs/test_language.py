@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from sdi.devices.testing.null import NullDevice
+from sdi.launch.programs.language import image_language
+from sdi.wire.opencl import NAME_VERSION, DeviceInfo
 from tests.image_runs import image_environ, plain_environ, run
 
 START = """
@@ -203,3 +206,13 @@ def test_atomics_have_the_orders_and_scopes_that_are_reported(tmp_path: Path) ->
     all_bits = relaxed | acq_rel | seq_cst | in_group | on_device
     assert image[0] == [all_bits, all_bits]  # type: ignore[index]
     assert image[2] == plain[2] == [1024 * 1023 // 2] * 2  # type: ignore[index]
+
+
+def test_a_drivers_names_end_at_their_first_zero_whatever_is_behind() -> None:
+    """Some drivers leave there what was in memory."""
+    features = ("__opencl_c_atomic_scope_device", "__opencl_c_atomic_order_seq_cst")
+    entries = [NAME_VERSION.pack(3 << 22, name.encode() + b"\0\xe9left") for name in features]
+    info = {int(DeviceInfo.EXTENSIONS): b"\0", int(DeviceInfo.OPENCL_C_FEATURES): b"".join(entries)}
+    language = image_language([NullDevice(0, info=info)])
+    assert set(features) <= set(language.features)
+    assert not language.withheld
