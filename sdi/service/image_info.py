@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sdi import __version__
-from sdi.clc.frontend.base_header import AMD_QUERY, IMAGE_OF_BUFFER, INTEL_QUERY, NVIDIA_QUERY
+from sdi.clc.frontend.base_header import AMD_QUERY, GROUP_FEATURE, IMAGE_OF_BUFFER, INTEL_QUERY, NVIDIA_QUERY
 from sdi.devices.base import Device
 from sdi.launch.programs.language import common_formats, image_language
 from sdi.service.vendors import Vendors, vendors_of
@@ -44,8 +44,7 @@ _ZERO_U32 = (
     *(Info.PIPE_MAX_PACKET_SIZE, Info.PIPE_SUPPORT, Info.PREFERRED_PLATFORM_ATOMIC_ALIGNMENT),
     *(Info.PREFERRED_GLOBAL_ATOMIC_ALIGNMENT, Info.PREFERRED_LOCAL_ATOMIC_ALIGNMENT),
     *(Info.MAX_NUM_SUB_GROUPS, Info.SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS),
-    *(Info.NON_UNIFORM_WORK_GROUP_SUPPORT, Info.WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT),
-    Info.GENERIC_ADDRESS_SPACE_SUPPORT,
+    *(Info.NON_UNIFORM_WORK_GROUP_SUPPORT, Info.GENERIC_ADDRESS_SPACE_SUPPORT),
 )
 _ZERO_U64 = (
     *(Info.MAX_GLOBAL_VARIABLE_SIZE, Info.GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE),
@@ -158,6 +157,7 @@ def image_info(
     info[Info.EXTENSIONS_WITH_VERSION] = b"".join(named_version(name, 1) for name in language.extensions)
     info[Info.HOST_UNIFIED_MEMORY] = u32(0)  # the image's memory is a copy, of CPU members too
     info[Info.OPENCL_C_VERSION] = _text("OpenCL C 1.2 sdi")
+    info[Info.WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT] = u32(int(GROUP_FEATURE in language.features))
     info[Info.NUMERIC_VERSION] = u32(version(3, 0))
     atomics = sum(bit for name, bit in _ATOMIC_BITS.items() if name in language.features)
     info[Info.ATOMIC_MEMORY_CAPABILITIES] = u64(_ATOMICS_ALWAYS | atomics)

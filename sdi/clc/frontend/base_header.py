@@ -159,6 +159,8 @@ NVIDIA_EXTENSIONS = (NVIDIA_QUERY, "cl_nv_pragma_unroll")
 """What an image of NVIDIA's GPUs has beside, where all members have it."""
 AMD_QUERY, INTEL_QUERY = "cl_amd_device_attribute_query", "cl_intel_device_attribute_query"
 """Likewise of AMD's and Intel's devices."""
+GROUP_FEATURE = "__opencl_c_work_group_collective_functions"
+"""Likewise: groups are never cut."""
 ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 """Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""
 IMAGE_OF_BUFFER = "cl_khr_image2d_from_buffer"
@@ -211,6 +213,7 @@ _VERSION_3_ACCEPTED = (
     "__opencl_c_3d_image_writes",
     "__opencl_c_read_write_images",
     *ATOMIC_FEATURES,
+    GROUP_FEATURE,
     "__opencl_c_program_scope_global_variables",
 )
 

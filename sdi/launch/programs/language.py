@@ -16,6 +16,7 @@ from sdi.clc.frontend.base_header import (
     ALL_FEATURES,
     AMD_QUERY,
     ATOMIC_FEATURES,
+    GROUP_FEATURE,
     IMAGE_EXTENSIONS,
     IMAGE_FEATURES,
     IMAGE_OF_BUFFER,
@@ -49,7 +50,7 @@ def image_language(devices: Iterable[Device]) -> Language:
     )
     features = [name for name, needed in ALL_FEATURES.items() if not needed or needed in extensions]
     claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
-    wanted = (*ATOMIC_FEATURES, *(IMAGE_FEATURES if images else ()))
+    wanted = (*ATOMIC_FEATURES, GROUP_FEATURE, *(IMAGE_FEATURES if images else ()))
     features += [name for name in wanted if all(name in had for had in claimed)]
     own = set().union(*known, *(_features(f) for f in facts))
     withheld = sorted(own - {*extensions, *features})

@@ -12,8 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from sdi.clc import compile_source
+from sdi.clc.frontend.base_header import GROUP_FEATURE
 from sdi.devices.testing.null import NullDevice
+from sdi.errors import BuildError
 from sdi.launch.programs.language import image_language
+from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling import Precision, analyse
 from sdi.wire.opencl import NAME_VERSION, DeviceInfo
 from tests.image_runs import image_environ, plain_environ, run
 
@@ -216,3 +221,36 @@ def test_a_drivers_names_end_at_their_first_zero_whatever_is_behind() -> None:
     language = image_language([NullDevice(0, info=info)])
     assert set(features) <= set(language.features)
     assert not language.withheld
+
+
+def claiming(*features: str) -> NullDevice:
+    """A member that says that it has these features."""
+    entries = [NAME_VERSION.pack(3 << 22, name.encode()) for name in features]
+    info = {int(DeviceInfo.EXTENSIONS): b"\0", int(DeviceInfo.OPENCL_C_FEATURES): b"".join(entries)}
+    return NullDevice(0, info=info)
+
+
+def test_collective_functions_of_work_groups_are_there_where_all_members_have_them() -> None:
+    has, lacks = claiming(GROUP_FEATURE), claiming("__opencl_c_int64")
+    source = """
+        kernel void k(global int *a, global int *b) {
+            int i = get_global_id(0);
+            a[i] = work_group_reduce_add(i) + work_group_broadcast(b[i], 0);
+            b[work_group_scan_inclusive_max(i)] = 1;
+        }
+        """
+    assert GROUP_FEATURE not in image_language([has, lacks]).features
+    with pytest.raises(BuildError, match="work_group_reduce_add"):
+        compile_source(source, "-cl-std=CL3.0", language=image_language([has, lacks]))
+    compiled = compile_source(source, "-cl-std=CL3.0", language=image_language([has, has]))
+    assert not compiled.kernels[0].why_whole
+    (function,) = [f for f in compiled.tree.functions.values() if f.name == "k"]
+    work = NDRange(1, (0, 0, 0), (16, 1, 1), (8, 1, 1))
+    a, b = (
+        analyse(compiled.tree, function)
+        .bind(work, (None, None), (64, 64))
+        .over(GroupBox((1, 0, 0), (2, 1, 1)))
+    )
+    assert a.precision is Precision.EXACT
+    assert [(each.start, each.stop) for each in a.writes.runs()] == [(32, 64)]
+    assert b.precision is not Precision.EXACT
