@@ -81,7 +81,8 @@ APPLICATIONS = (
         "rendering.py",
         "path tracing, 16 samples",
         ("pyluxcore",),
-        note="ends by itself on PoCL 3.1 alone: its allocator and the driver's do not agree in one process",
+        note="ends by itself on PoCL 3.1 alone: its allocator and the driver's do not agree in one process; "
+        "PoCL compiles its kernels for minutes before the first picture, on an image too",
     ),
 )
 
