@@ -31,9 +31,8 @@ def combined(mine: Sequence[Bytes], theirs: Sequence[Bytes], is_in: bool) -> lis
     grid = Grid(tuple(strides))
     best: list[list[Box]] = []
     shift = least = 0
-    for phase in [each.base for each in every if each.levels][:_PHASES_MAX]:
-        # Where a row begins: so that few regions go past its end.
-        by = strides[-1] - phase % strides[-1]
+    for phase in _phases(every, strides)[:_PHASES_MAX]:
+        by = strides[-1] - phase
         boxes = [grid.boxes(each.moved(by)) for each in every]
         count = sum(map(len, boxes))
         if not best or count < least:
@@ -48,6 +47,20 @@ def combined(mine: Sequence[Bytes], theirs: Sequence[Bytes], is_in: bool) -> lis
     if not theirs and len(found) > len(mine) and not any(_meet(a, b) for a, b in combinations(own, 2)):
         return list(mine)
     return [_moved(grid.region(box), -shift) for box in found]
+
+
+def _phases(every: Sequence[Bytes], strides: Sequence[int]) -> list[int]:
+    """Where rows may begin: so that few regions pass their end, at best not where one goes on as another."""
+    *inner, row = strides
+    ends = [each.base + each.nbytes for each in every]
+    for step in inner:
+        ends += [each.base + step * max([c for s, c in each.levels if s == step] or [1]) for each in every]
+    behind = [end % row for end in ends]
+    found = _apart(each.base % row for each in every)
+    return [
+        *[phase for phase in found if phase not in behind],
+        *[phase for phase in found if phase in behind],
+    ]
 
 
 def _meet(one: Box, other: Box) -> bool:

@@ -24,9 +24,10 @@ _RUNS_MAX = 1 << 18
 """As far as there are no more runs than that, or few for each region."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class RegionSet:
-    """A set of bytes: disjoint regions by their bases, as few as ``of`` finds.  Equal sets compare equal.
+    """A set of bytes, never changed: disjoint regions by their bases, as few as ``of`` finds.  Equal sets
+    compare equal.
 
     What lies between regions of no levels is no part of it: there they never touch.
     """
@@ -34,10 +35,10 @@ class RegionSet:
     regions: tuple[Bytes, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.regions) > 1 and any(
-            not (a.levels or b.levels) and a.bounds.stop >= b.base for a, b in pairwise(self.regions)
-        ):
-            raise ValueError("ranges of a set are sorted and never touch")
+        if len(self.regions) > 1:
+            for a, b in pairwise(self.regions):
+                if not (a.levels or b.levels) and a.bounds.stop >= b.base:
+                    raise ValueError("ranges of a set are sorted and never touch")
 
     @staticmethod
     def of(regions: Iterable[Bytes]) -> RegionSet:
@@ -46,12 +47,9 @@ class RegionSet:
         if len(given) < 2 and not (given and given[0].levels):
             return RegionSet((given[0].bounds,)) if given else EMPTY
         levels = _common_levels(given)
-        if levels == ():
-            runs = coalesce([each.bounds for each in given])
-            return RegionSet(tuple(_in_rows(runs) if len(runs) >= _ROW_MIN else runs))
         if levels is not None:
-            firsts = coalesce([ByteRange(each.base, each.base + each.nbytes) for each in given])
-            return _with_levels(firsts, levels)
+            runs = coalesce([ByteRange(each.base, each.base + each.nbytes) for each in given])
+            return _with_levels(_in_rows(runs) if len(runs) >= _ROW_MIN else runs, levels)
         parts = combined(given, (), False)
         if parts is None:
             union = _marked(given)
@@ -185,10 +183,10 @@ def _common_levels(regions: Sequence[Bytes]) -> Levels | None:
     return levels
 
 
-def _with_levels(runs: Sequence[ByteRange], levels: Levels) -> RegionSet:
-    """Sorted runs that don't touch, each as often as ``levels`` say."""
+def _with_levels(runs: Sequence[Bytes], levels: Levels) -> RegionSet:
+    """Runs in order that don't touch, or rows of such, each as often as ``levels`` say."""
     if levels:
-        return RegionSet(tuple([bytes_of(run.start, run.nbytes, levels) for run in runs]))
+        return RegionSet(tuple([bytes_of(run.base, run.nbytes, (*run.levels, *levels)) for run in runs]))
     return RegionSet(tuple(runs))
 
 
@@ -336,7 +334,7 @@ def _in_rows(regions: Sequence[Bytes]) -> list[Bytes]:
 def _series(group: list[Bytes]) -> Iterator[Bytes]:
     """Like regions, by their bases: those at equal distances as one, from each the longest row of them."""
     bases = [each.base for each in group]
-    span, levels = group[0].bounds.nbytes, group[0].levels
+    span, nbytes, levels = group[0].bounds.nbytes, group[0].nbytes, group[0].levels
     left: _Table[int, bool] = _Table(len(bases))
     for base in bases:
         left.set(base, True)
@@ -346,10 +344,12 @@ def _series(group: list[Bytes]) -> Iterator[Bytes]:
         best = (1, 0)
         for other in bases[at + 1 : at + 1 + _LOOKED_AT]:
             distance = other - base
-            if left.get(other) and distance >= span:
+            if left.get(other) and (distance >= span or (nbytes <= distance < levels[0][0])):
                 count = 2
                 while left.get(base + count * distance):
                     count += 1
+                if distance < span:  # between the runs of what is repeated
+                    count = min(count, 1 + (levels[0][0] - nbytes) // distance)
                 best = max(best, (count, -distance))
         count, distance = best[0], -best[1]
         if count < _ROW_MIN:
@@ -357,4 +357,4 @@ def _series(group: list[Bytes]) -> Iterator[Bytes]:
         for number in range(count):
             left.set(base + number * distance, False)
         more = ((distance, count),) if count > 1 else ()
-        yield bytes_of(base, group[0].nbytes, (*levels, *more))
+        yield bytes_of(base, nbytes, (*levels, *more) if distance >= span else (*more, *levels))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdi.intervals import ByteRange
-from sdi.region import Region
+from sdi.region import Bytes, Region, bytes_of
 from sdi.regions import RegionSet
 
 NBYTES = 240
@@ -99,3 +101,36 @@ def test_units_of_rows_whose_next_level_begins_within_them_are_all_between() -> 
     given = RegionSet.of([Region(4, 8, ((16, 2), (24, 10)))])
     found = given.widened(8, 4096)
     assert not given.difference(found) and found.runs() == [ByteRange(0, 248)]
+
+
+def halves(over: Bytes, rng: random.Random) -> list[Bytes]:
+    """Two parts of a region, cut within its runs or along a level."""
+    number = rng.randrange(len(over.levels) + 1)
+    if not number:
+        at = rng.randrange(1, over.nbytes)
+        ends = ((over.base, at), (over.base + at, over.nbytes - at))
+        return [bytes_of(base, nbytes, over.levels) for base, nbytes in ends]
+    stride, count = over.levels[number - 1]
+    at = rng.randrange(1, count)
+    found = []
+    for first, stop in ((0, at), (at, count)):
+        own = ((stride, stop - first),) if stop - first > 1 else ()
+        levels = (*over.levels[: number - 1], *own, *over.levels[number:])
+        found.append(bytes_of(over.base + first * stride, over.nbytes, levels))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_of_a_region_are_one_again_wherever_they_begin(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(250):
+        nbytes, row, count = rng.choice([2, 4, 16]), rng.choice([16, 20, 48]), rng.randrange(3, 8)
+        levels = [(row, count)]
+        if rng.random() < 0.5:
+            levels.append((row * (count + rng.randrange(3)), rng.randrange(3, 8)))
+        whole = bytes_of(rng.randrange(100), nbytes, tuple(levels))
+        if not whole.levels:
+            continue
+        parts = halves(whole, rng)
+        rng.shuffle(parts)
+        assert RegionSet.of(parts).regions == (whole,)
