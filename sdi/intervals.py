@@ -120,17 +120,12 @@ class RangeMap(Generic[V]):
 
     def values(self, over: ByteRange) -> list[V]:
         """The values of ``items``, faster."""
-        self._check(over)
-        one = len(self._chunks) == 1
-        starts, values = self._chunks[0] if one else self._around(over.start, over.stop - 1)[:2]
-        return values[bisect_right(starts, over.start) - 1 : bisect_left(starts, over.stop)]
+        _, values, first, last = self._find(over)
+        return values[first:last]
 
     def items(self, over: ByteRange) -> list[tuple[ByteRange, V]]:
         """Intervals that overlap ``over``, cut to it, in order."""
-        self._check(over)
-        one = len(self._chunks) == 1
-        starts, values = self._chunks[0] if one else self._around(over.start, over.stop - 1)[:2]
-        first, last = bisect_right(starts, over.start) - 1, bisect_left(starts, over.stop)
+        starts, values, first, last = self._find(over)
         if last - first == 1:
             return [(over, values[first])]
         edges = [over.start, *starts[first + 1 : last], over.stop]
@@ -138,10 +133,7 @@ class RangeMap(Generic[V]):
 
     def sizes(self, over: ByteRange) -> list[tuple[V, int]]:
         """The values of ``items``, each with how many bytes have it; faster."""
-        self._check(over)
-        one = len(self._chunks) == 1
-        starts, values = self._chunks[0] if one else self._around(over.start, over.stop - 1)[:2]
-        first, last = bisect_right(starts, over.start) - 1, bisect_left(starts, over.stop)
+        starts, values, first, last = self._find(over)
         if last - first == 1:
             return [(values[first], over.stop - over.start)]
         edges = [over.start, *starts[first + 1 : last], over.stop]
@@ -149,67 +141,27 @@ class RangeMap(Generic[V]):
 
     def update(self, over: ByteRange, change: Callable[[V], V]) -> None:
         """Replace each value v in ``over`` by ``change(v)``; called once per interval."""
-        self._check(over)
-        start, stop = over.start, over.stop
-        chunk, count = 0, 1
-        if len(self._chunks) == 1:
-            starts, values = self._chunks[0]
-            if len(values) == 1 and stop - start == self.nbytes:
-                values[0] = change(values[0])
-                return
-        else:
-            starts, values, chunk, count = self._around(max(start - 1, 0), min(stop, self.nbytes - 1))
-        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        starts, values, first, last = self._find(over)
         if last - first == 1:
             only = change(values[first])
             if only != values[first]:
                 self.assign(over, only)
             return
-        begins = [start, *starts[first + 1 : last]]
-        changed = [change(value) for value in values[first:last]]
+        begins = [over.start, *starts[first + 1 : last]]
         made_starts: list[int] = []
         made_values: list[V] = []
-        if starts[first] < start:
-            made_starts.append(starts[first])
-            made_values.append(values[first])
-        elif first > 0:
-            first -= 1
-            made_starts.append(starts[first])
-            made_values.append(values[first])
-        for begin, value in zip(begins, changed, strict=True):
+        for begin, value in zip(begins, [change(value) for value in values[first:last]], strict=True):
             if not made_values or made_values[-1] != value:
                 made_starts.append(begin)
                 made_values.append(value)
-        self._replace(starts, values, (first, last), (made_starts, made_values), stop)
-        if count > 1 or len(starts) > 2 * _CHUNK:
-            self._rechunk(starts, values, chunk, count)
+        self._put(over, made_starts, made_values)
 
     def assign(self, over: ByteRange, value: V) -> None:
         """Give every byte of ``over`` the same value."""
-        self._check(over)
-        start, stop = over.start, over.stop
-        if stop - start == self.nbytes:
+        if over.start == 0 and over.stop == self.nbytes:
             self._firsts, self._chunks = [0], [([0], [value])]
-            return
-        chunk, count = 0, 1
-        if len(self._chunks) == 1:
-            starts, values = self._chunks[0]
         else:
-            starts, values, chunk, count = self._around(max(start - 1, 0), min(stop, self.nbytes - 1))
-        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
-        made_starts, made_values = [start], [value]
-        if starts[first] < start:
-            made_starts.insert(0, starts[first])
-            if values[first] == value:
-                made_starts.pop()
-            else:
-                made_values.insert(0, values[first])
-        elif first > 0 and values[first - 1] == value:
-            first -= 1
-            made_starts[0] = starts[first]
-        self._replace(starts, values, (first, last), (made_starts, made_values), stop)
-        if count > 1 or len(starts) > 2 * _CHUNK:
-            self._rechunk(starts, values, chunk, count)
+            self._put(over, [over.start], [value])
 
     def check(self) -> None:
         """Assert the invariants (for tests)."""
@@ -220,9 +172,13 @@ class RangeMap(Generic[V]):
         assert self._firsts == [chunk[0][0] for chunk in self._chunks]
         assert all(len(chunk[0]) <= 2 * _CHUNK for chunk in self._chunks)
 
-    def _check(self, over: ByteRange) -> None:
+    def _find(self, over: ByteRange) -> tuple[list[int], list[V], int, int]:
+        """Starts and values of some intervals, and the numbers of those that overlap ``over``."""
         if over.stop > self.nbytes:
             raise ValueError(f"range [{over.start}, {over.stop}) past the {self.nbytes} bytes")
+        one = len(self._chunks) == 1
+        starts, values = self._chunks[0] if one else self._around(over.start, over.stop - 1)[:2]
+        return starts, values, bisect_right(starts, over.start) - 1, bisect_left(starts, over.stop)
 
     def _around(self, first: int, last: int) -> tuple[list[int], list[V], int, int]:
         """Starts and values of the chunks that hold the bytes ``first`` to ``last``; the first one's number
@@ -244,31 +200,28 @@ class RangeMap(Generic[V]):
             values += own_values
         return starts, values
 
-    def _replace(
-        self,
-        starts: list[int],
-        values: list[V],
-        between: tuple[int, int],
-        made: tuple[list[int], list[V]],
-        stop: int,
-    ) -> None:
-        """Put ``made``, which end at ``stop``, in the place of the intervals with the numbers ``between``.
-
-        What these have beyond ``stop`` stays; an equal neighbour becomes one with the last.
-        """
-        first, last = between
-        made_starts, made_values = made
+    def _put(self, over: ByteRange, made_starts: list[int], made_values: list[V]) -> None:
+        """Put intervals, of which no neighbours are equal, in the place of what is in ``over``."""
+        start, stop, nbytes = over.start, over.stop, self.nbytes
+        if stop > nbytes:
+            raise ValueError(f"range [{start}, {stop}) past the {nbytes} bytes")
+        starts, values, chunk, count = self._around(max(start - 1, 0), min(stop, nbytes - 1))
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
         if last < len(starts) and starts[last] == stop:
             if values[last] == made_values[-1]:
                 last += 1
-        elif stop < self.nbytes and values[last - 1] != made_values[-1]:
+        elif stop < nbytes and values[last - 1] != made_values[-1]:
             made_starts.append(stop)
             made_values.append(values[last - 1])
-        if len(made_starts) == last - first == 1:
-            starts[first], values[first] = made_starts[0], made_values[0]
-        else:
-            starts[first:last] = made_starts
-            values[first:last] = made_values
+        # What is before it stays, or becomes one with the first.
+        if starts[first] < start:
+            first += 1
+        if first > 0 and values[first - 1] == made_values[0]:
+            del made_starts[0], made_values[0]
+        starts[first:last] = made_starts
+        values[first:last] = made_values
+        if count > 1 or len(starts) > 2 * _CHUNK:
+            self._rechunk(starts, values, chunk, count)
 
     def _rechunk(self, starts: list[int], values: list[V], chunk: int, count: int) -> None:
         """These intervals take the place of so many chunks."""

@@ -109,8 +109,12 @@ class Cutter:
             return self._whole(num_groups, plans), found.why_whole
         if len(found.boxes) == 1:
             return found, history.why_fewer
-        found = self._estimated(history, num_groups, found, plans)
-        return self._balanced(history, num_groups, found, plans), history.why_fewer
+        shape = shape_of(found.boxes)
+        balance = self._balance_of(history, shape)
+        if balance is not None:
+            found = self._estimated(balance, shape, num_groups, found, plans)
+            found = self._balanced(history, balance, shape, num_groups, found, plans)
+        return found, history.why_fewer
 
     def epoch(self, history: LaunchHistory, plan: CutPlan) -> ShareEpoch | None:
         """What the shares of ``plan`` are measured by; None where they stay as they are."""
@@ -153,12 +157,10 @@ class Cutter:
         return found
 
     def _estimated(
-        self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plans: CutPlans
+        self, balance: Balance, shape: Int3, num_groups: Int3, found: CutPlan, plans: CutPlans
     ) -> CutPlan:
         """``found``, or for first launches a plan with shares by what loops say, if that pays at once."""
-        shape = shape_of(found.boxes)
-        balance = self._balance_of(history, shape)
-        if balance is None or balance.is_estimated:
+        if balance.is_estimated:
             return found
         work = plans.work(balance.dim)
         better = balance.estimated(() if work is None else work.density)
@@ -173,11 +175,17 @@ class Cutter:
         balance.move(edges)
         return moved
 
-    def _balanced(self, history: LaunchHistory, num_groups: Int3, found: CutPlan, plans: CutPlans) -> CutPlan:
+    def _balanced(
+        self,
+        history: LaunchHistory,
+        balance: Balance,
+        shape: Int3,
+        num_groups: Int3,
+        found: CutPlan,
+        plans: CutPlans,
+    ) -> CutPlan:
         """``found``, or a plan with other shares if some were measured to be uneven and a move pays."""
-        shape = shape_of(found.boxes)
-        balance = self._balance_of(history, shape)
-        if balance is None or balance.current.is_current:
+        if balance.current.is_current:
             return found
         start_ns = time.perf_counter_ns()
         proposal = balance.proposal()

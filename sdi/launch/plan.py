@@ -33,7 +33,7 @@ _MERGED_RANGES_MAX = 256
 """More ranges than that are merged as the one range that holds them all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class AssignmentAccess:
     """One assignment of a launch on one root buffer.
 
@@ -82,10 +82,8 @@ class BufferPlan:
 
     def written(self, k: int) -> list[Bytes]:
         """All that assignment k may write: disjoint."""
-        return [
-            *self.assignments[k].owns.regions,
-            *(merged.over for merged in self.merged if k in merged.assignments),
-        ]
+        owned = self.assignments[k].owns.regions
+        return [*owned, *[each.over for each in self.merged if k in each.assignments]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +353,7 @@ def _buffer_plan(
     buffer: VirtualBuffer,
     gathered: Sequence[_Gathered],
 ) -> BufferPlan:
-    writes = [one.exact.union(one.may) for one in gathered]
+    writes = [_union((one.exact, one.may)) for one in gathered]
     arguments = [model.arguments[index] for index, buffer_id in named if buffer_id == buffer.id]
     cause = f"{model.name}: {', '.join([argument.name for argument in arguments])}"
     several = shared(writes)

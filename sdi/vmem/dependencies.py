@@ -7,14 +7,14 @@ after the division changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.region import Bytes
 from sdi.region_map import RegionMap
 
-_ENTRIES = 32
+_ENTRIES = 64
 """So many entries may be there before cells that are alike become one."""
 _READERS = 4
 """So many readers are kept before those that are done go; then again after as many more as were left."""
@@ -52,11 +52,36 @@ class _Cell:
         self.readers = [reader for reader in self.readers if not reader.done]
         self.limit = _READERS + 2 * len(self.readers)
 
+    def read_by(self, ticket: Ticket) -> None:
+        """``ticket`` reads."""
+        if len(self.readers) >= self.limit:
+            self.tidy()
+        self.readers.append(ticket)
+
     def overtaken(self, by: Ticket) -> None:
         """``by`` wrote, and may not have waited for what still pends: who writes next does that."""
         waited_for = self.readers if self.writer is None else [self.writer, *self.readers]
         self.readers = [ticket for ticket in waited_for if not ticket.done]
         self.writer = by
+
+
+def _before_read(cells: Iterable[_Cell], found: dict[Ticket, None]) -> None:
+    """Add what a reader of ``cells`` waits for."""
+    for cell in cells:
+        writer = cell.writer
+        if writer is not None and not (writer.done and writer.error is None):
+            found[writer] = None
+
+
+def _before_write(cells: Iterable[_Cell], found: dict[Ticket, None]) -> None:
+    """Add what a writer waits for."""
+    for cell in cells:
+        writer = cell.writer
+        if writer is not None and not writer.done:
+            found[writer] = None
+        for reader in cell.readers:
+            if not reader.done:
+                found[reader] = None
 
 
 class Dependencies:
@@ -139,46 +164,68 @@ class Dependencies:
             return
         alike: dict[tuple[Ticket | None, ...], _Cell] = {}
         by: dict[_Cell, _Cell] = {}
-        for cell in dict.fromkeys(self._cells.values(self._whole)):
-            cell.tidy()
-            by[cell] = first = alike.setdefault((cell.writer, *cell.readers), cell)
-            if first is not cell:
-                first.nbytes += cell.nbytes
-        # Behind the end of the memory there may be cells that nobody finds any more.
-        self._cells.update(self._whole, lambda cell: by.get(cell, cell))
+
+        def first(cell: _Cell) -> _Cell:
+            found = by.get(cell)
+            if found is None:
+                if cell.writer is not None or cell.readers:
+                    cell.tidy()
+                found = by[cell] = alike.setdefault((cell.writer, *cell.readers), cell)
+                if found is not cell:
+                    found.nbytes += cell.nbytes
+            return found
+
+        self._cells.update(self._whole, first)
         self.generation += 1
-        self._limit = max(_ENTRIES, 2 * len(self._cells))
+        self._limit = max(_ENTRIES, 3 * len(self._cells))
 
-    def cells(self, regions: Sequence[Bytes], beside: list[_Cell] | None = None) -> list[_Cell]:
-        """The cells that make up ``regions``; what others have of them is taken from these.
+    def waits(self, reads: Sequence[Bytes], writes: Sequence[Bytes], found: dict[Ticket, None]) -> None:
+        """Add what an access waits for, without dividing cells."""
+        for each in reads:
+            _before_read(self._cells.values(each), found)
+        for each in writes:
+            _before_write(self._cells.values(each), found)
 
-        ``beside``: those of other regions, which get what is taken from them too.
+    def issued(self, reads: Sequence[Bytes], writes: Sequence[Bytes], ticket: Ticket) -> None:
+        """Record an access that is not done.
+
+        What it wrote is one cell: most are issued once only, and do not leave ever more of them behind.
         """
-        sizes = [self._cells.sizes(each) for each in regions]
+        cells = self._cells
+        self.tidy()
+        written: _Cell | None = None
+        if writes:
+            written = _Cell(0, ticket)
+            for each in writes:
+                for cell, nbytes in cells.sizes(each):
+                    cell.nbytes -= nbytes
+                    written.nbytes += nbytes
+                cells.assign(each, written)
+            self.generation += 1
+        for cell in self.cells(reads) if reads else ():
+            if cell is not written:
+                cell.read_by(ticket)
+
+    def cells(self, regions: Sequence[Bytes]) -> list[_Cell]:
+        """The cells that make up ``regions``; what others have of them is taken from these."""
         inside: dict[_Cell, int] = {}
-        for items in sizes:
-            for cell, nbytes in items:
+        for each in regions:
+            for cell, nbytes in self._cells.sizes(each):
                 inside[cell] = inside.get(cell, 0) + nbytes
-        taken = {cell: cell.taken(nbytes) for cell, nbytes in inside.items() if nbytes < cell.nbytes}
+        taken: dict[_Cell, _Cell] = {}
+        for cell, nbytes in inside.items():
+            if nbytes < cell.nbytes:
+                taken[cell] = cell.taken(nbytes)
         if not taken:
             return list(inside)
-        for each, items in zip(regions, sizes, strict=True):
-            if len(items) > 1:
-                self._cells.update(each, lambda cell: taken.get(cell, cell))
-            elif items[0][0] in taken:
-                self._cells.assign(each, taken[items[0][0]])
         self.generation += 1
-        if beside:
-            beside += [taken[cell] for cell in beside if cell in taken]
+        if len(inside) == len(regions) == 1:
+            ((_, own),) = taken.items()
+            self._cells.assign(regions[0], own)
+            return [own]
+        for each in regions:
+            self._cells.update(each, lambda cell: taken.get(cell, cell))
         return [taken.get(cell, cell) for cell in inside]
-
-    def unite(self, regions: Sequence[Bytes], cells: Sequence[_Cell]) -> None:
-        """All of ``regions``, which are these cells, was just written by one operation: they are alike."""
-        if len(cells) > 1:
-            cells[0].nbytes = sum([cell.nbytes for cell in cells])
-            for each in regions:
-                self._cells.assign(each, cells[0])
-            self.generation += 1
 
     def check(self) -> None:
         """Assert the invariants (for tests)."""
@@ -216,31 +263,27 @@ class Use:
 
     def gather(self, found: dict[Ticket, None]) -> None:
         """Add what the operation waits for."""
+        if not self._is_repeated:
+            self._dependencies.waits(self._reads, self._writes, found)
+            return
         if self._generation != self._dependencies.generation:
             self._look_up()
-        for cell in self._read:
-            writer = cell.writer
-            if writer is not None and not (writer.done and writer.error is None):
-                found[writer] = None
-        for cell in self._written:
-            writer = cell.writer
-            if writer is not None and not writer.done:
-                found[writer] = None
-            for reader in cell.readers:
-                if not reader.done:
-                    found[reader] = None
+        _before_read(self._read, found)
+        _before_write(self._written, found)
 
     def by(self, ticket: Ticket) -> None:
         """Record that the operation was issued and is done when ``ticket`` is."""
         if not (self._reads or self._writes):
             self._dependencies.held_by(ticket)
             return
+        if not (self._is_repeated or ticket.done):
+            self._is_repeated = True
+            self._dependencies.issued(self._reads, self._writes, ticket)
+            return
         if self._generation != self._dependencies.generation:
             self._look_up()
         for cell in self._read:
-            if len(cell.readers) >= cell.limit:
-                cell.tidy()
-            cell.readers.append(ticket)
+            cell.read_by(ticket)
         if ticket.done:
             for cell in self._written:
                 cell.overtaken(ticket)
@@ -249,15 +292,13 @@ class Use:
             cell.writer = ticket
             if cell.readers:
                 cell.readers = []
-        if not self._is_repeated:
-            # Many operations are issued once: do not let them leave ever more cells behind.
-            self._is_repeated = True
-            self._dependencies.unite(self._writes, self._written)
 
     def _look_up(self) -> None:
         of, reads, writes = self._dependencies, self._reads, self._writes
         of.tidy()
         self._read = of.cells(reads) if reads else []
-        if writes:
-            self._written = of.cells(writes, self._read)
+        generation = of.generation
+        self._written = of.cells(writes) if writes else []
+        if reads and of.generation != generation:
+            self._read = of.cells(reads)
         self._generation = of.generation

@@ -36,7 +36,7 @@ def member_memory(member: int) -> int:
     return member + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Copy:
     """Bytes that have to go from memory ``source`` to memory ``target`` to make ``over`` current there."""
 
@@ -225,14 +225,13 @@ class Directory:
         memories must agree on them (``same_undefined``: a twin is compared later).
         """
         bit = _HOLDER << memory
-        if self.is_current(memory, over):
-            return []
         skip = bit if same_undefined else bit | _UNDEFINED
+        stale = [(part, mask) for part, mask in self._holders.items(over) if not mask & skip]
+        if not stale:
+            return []
         parts: dict[int, list[Bytes]] = {}
         sources: dict[int, int] = {}
-        for part, mask in self._holders.items(over):
-            if mask & skip:
-                continue
+        for part, mask in stale:
             holders = mask >> 1
             if choose is None:
                 source = (holders & -holders).bit_length() - 1
@@ -241,7 +240,10 @@ class Directory:
                 if source < 0:
                     source = sources[holders] = choose(holders, part.total_nbytes)
             parts.setdefault(source, []).append(part)
-        self._changing().update(over, lambda mask: mask if mask & skip else mask | bit)
+        if len(stale) == 1:
+            self._changing().assign(part, mask | bit)
+        else:
+            self._changing().update(over, lambda mask: mask if mask & skip else mask | bit)
         return [Copy(source, memory, each) for source, found in parts.items() for each in as_few(found)]
 
     def stale(self, memory: int, regions: RegionSet) -> Iterator[tuple[Bytes, int]]:

@@ -5,7 +5,7 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +27,7 @@ _PIECE_NBYTES = 4 << 20
 _PIECES_MAX = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Transfer:
     """A copy of bytes of ``buffer`` between two memories, which can be made any number of times.
 
@@ -82,8 +82,8 @@ class Transfers:
         directory, choose = buffer.directory, partial(self.links.choose, memory)
         if buffer.dependencies[memory].poisoned:
             forget_unheld(buffer, memory)
-        direct: dict[int, list[Bytes]] = {}  # by where they come from
-        home: dict[int, list[Bytes]] = {}  # the first halves of those that are staged
+        direct: list[Copy] = []
+        home: list[Copy] = []  # the first halves of those that are staged
         for over in regions:
             for copy in directory.read(memory, over, same_undefined, choose):
                 source, part = copy.source, copy.over
@@ -91,22 +91,22 @@ class Transfers:
                     source, memory, part.total_nbytes
                 ):
                     directory.copied(HOST, part)
-                    home.setdefault(source, []).append(part)
+                    home.append(Copy(source, HOST, part))
                 else:
-                    direct.setdefault(source, []).append(part)
-        out = as_few([part for parts in home.values() for part in parts])
-        staged = [*_copies(home, HOST), *(Copy(HOST, memory, over) for over in out)]
-        others = self._in_pieces(_copies(direct, memory))
-        return [
-            *(self._transfer(buffer, copy, cause, True) for copy in staged),
-            *(self._transfer(buffer, copy, cause, False) for copy in others),
-        ]
+                    direct.append(copy)
+        staged = _fewer(home)
+        if home:
+            staged += [Copy(HOST, memory, over) for over in as_few([copy.over for copy in home])]
+        others = self._in_pieces(_fewer(direct)) if self.links.is_far else _fewer(direct)
+        found = [self._transfer(buffer, copy, cause, True) for copy in staged]
+        found += [self._transfer(buffer, copy, cause, False) for copy in others]
+        return found
 
     def _in_pieces(self, copies: Iterable[Copy]) -> Iterator[Copy]:
         """Large ranges between nodes in pieces: the next is sent one while others come."""
         for copy in copies:
             over = copy.over
-            if over.levels or not self.links.is_far or not self.links.crosses(copy.source, copy.target):
+            if over.levels or not self.links.crosses(copy.source, copy.target):
                 yield copy
                 continue
             each = max(_PIECE_NBYTES, -(-over.nbytes // (_PIECES_MAX * _PIECE_NBYTES)) * _PIECE_NBYTES)
@@ -170,6 +170,12 @@ class Transfers:
             self.links.issued(source, target, nbytes, ticket)
 
 
-def _copies(parts: Mapping[int, list[Bytes]], target: int) -> list[Copy]:
-    """Copies of all parts, by where they come from, as few as that takes."""
+def _fewer(copies: list[Copy]) -> list[Copy]:
+    """The same copies, which have one target, by where they come from, as few as that takes."""
+    if len(copies) < 2:
+        return copies
+    parts: dict[int, list[Bytes]] = {}
+    for copy in copies:
+        parts.setdefault(copy.source, []).append(copy.over)
+    target = copies[0].target
     return [Copy(source, target, each) for source, found in parts.items() for each in as_few(found)]
