@@ -19,7 +19,6 @@ from sdi.regions import RegionSet
 from sdi.sampling.affine import AffineExpr, Range, interval
 from sdi.sampling.affine_context import AffineContext, TooManyExprs
 from sdi.sampling.boxes import (
-    MAX_RANGES,
     Domain,
     Footprint,
     Part,
@@ -34,7 +33,7 @@ from sdi.sampling.boxes import (
 )
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT, Access, GaveUp, Loop, Machine, Mode, TooLong
-from sdi.sampling.model import MANY_RANGES, AccessRange, Precision, Reason, WorkEstimate
+from sdi.sampling.model import AccessRange, Precision, Reason, WorkEstimate
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import I64, TermOp, Terms, TermTable
 from sdi.sampling.unknowns import BASES, UnknownKind
@@ -153,12 +152,12 @@ class BoundKernel:
         return known
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        """The same with few ranges per access: much cheaper where there would be many."""
+        """The same with one range per access: much cheaper where there would be many."""
         return self.computed(box, False)
 
     def computed(self, box: GroupBox, exact: bool) -> tuple[AccessRange, ...]:
         """What ``over`` or ``bounds`` answers; nothing of it is kept."""
-        return self._over(box, MAX_RANGES if exact else MANY_RANGES)
+        return self._over(box, exact)
 
     def work(self, dim: int) -> WorkEstimate | None:
         """See ``BoundAccess``; a failure is our bug: it is logged and survived."""
@@ -300,27 +299,25 @@ class BoundKernel:
 
     # -- boxes -----------------------------------------------------------------------------------
 
-    def _over(self, box: GroupBox, most_ranges: int = MAX_RANGES) -> tuple[AccessRange, ...]:
+    def _over(self, box: GroupBox, exact: bool = True) -> tuple[AccessRange, ...]:
         unknowns = self._binding.unknowns
         ranges = base_ranges(self._binding, box)
         found = {argument: _Found() for argument in self._nbytes}
         done: set[int] = set()
         by_digits: dict[object, list[Part] | None] = {}
-        is_strided = most_ranges == MAX_RANGES
         for domain, pieces in self._groups:
             inside = tightened(domain, unknowns, ranges)
             if inside is None:
                 continue
-            same: dict[tuple[int, int, Precision, int], Footprint | None] = {}
+            same: dict[tuple[int, int, Precision, bool], Footprint | None] = {}
             for piece in pieces:
                 if id(piece.access) in done:
                     continue
-                most = most_ranges
-                if not piece.is_write and Precision.COVER in (piece.precision, domain.precision):
-                    most = MANY_RANGES
+                is_cover = Precision.COVER in (piece.precision, domain.precision)
+                is_listed = exact and (piece.is_write or not is_cover)
                 if piece.mode is Mode.READ and found[piece.argument].has_read(piece, inside):
                     continue
-                key = (id(piece.offset), piece.nbytes, piece.precision, most)
+                key = (id(piece.offset), piece.nbytes, piece.precision, is_listed)
                 if key not in same:
                     same[key] = reach(
                         piece.offset,
@@ -329,13 +326,11 @@ class BoundKernel:
                         domain,
                         inside,
                         unknowns,
-                        most,
-                        is_strided,
+                        is_listed,
+                        exact,
                     )
                 reached = same[key]
-                if most_ranges == MAX_RANGES and (
-                    reached is None or reached.precision is not Precision.EXACT
-                ):
+                if exact and (reached is None or reached.precision is not Precision.EXACT):
                     better = self._closed_form(piece.access, box, reached, by_digits)
                     if better is not None:
                         done.add(id(piece.access))

@@ -14,7 +14,7 @@ from sdi.region import Region, within
 from sdi.regions import RegionSet
 from sdi.sampling.affine import INFINITY, AffineExpr, Range, interval, is_finite, plus
 from sdi.sampling.affine_context import AffineContext
-from sdi.sampling.model import MANY_RANGES, Precision
+from sdi.sampling.model import Precision
 from sdi.sampling.rows import spans_by_rows
 from sdi.sampling.unknowns import BASES, GLOBAL, GROUP, LOCAL, Unknown, bounds, unknown_range
 
@@ -119,14 +119,14 @@ def reach(
     domain: Domain,
     ranges: list[Range],
     unknowns: list[Unknown],
-    most_ranges: int,
+    is_listed: bool,
     is_strided: bool,
 ) -> Footprint | None:
     """The bytes of ``offset`` over a tightened domain; None when they have no bounds.
 
     ``precision``: EXACT or COVER only where the offset depends on nothing but ids and counters.
-    ``most_ranges``: where there would be more, the one range that holds them all is the answer, MAY.
-    ``is_strided``: runs at equal distances are one region, and count as one range.
+    ``is_strided``: runs at equal distances are one region.  ``is_listed``: others are single ranges, as far
+    as these are not too many; else the one range that holds them all is the answer, MAY.
     """
     lo, hi = bounds(offset, ranges, unknowns)
     if not is_finite(lo, hi):
@@ -140,14 +140,14 @@ def reach(
             if interval(constraint, ranges)[0] < 0:
                 along = _along(offset, constraint, nbytes)
                 if along is None:
-                    if most_ranges == MANY_RANGES:
+                    if not is_listed:
                         return bounded
                     found = _in_joined(offset, nbytes, domain.regular, ranges)
                     if found is None:
-                        found = spans_by_rows(offset, nbytes, domain.regular, ranges, most_ranges)
+                        found = spans_by_rows(offset, nbytes, domain.regular, ranges, MAX_RANGES)
                     return bounded if found is None else Footprint(found, precision)
                 limits = (max(limits[0], along[0]), min(limits[1], along[1]))
-        parts = of_box(offset, nbytes, ranges, most_ranges, is_strided)
+        parts = of_box(offset, nbytes, ranges, MAX_RANGES if is_listed else 1, is_strided)
         if parts is not None:
             if limits != (lo, hi):
                 # Whole elements: they lie on multiples of the strides' common divisor.

@@ -48,10 +48,6 @@ class AccessRange:
     updates: tuple[tuple[Update, RegionSet], ...] = ()
 
 
-MANY_RANGES = 64
-"""Where an access has more ranges than that, ``bounds`` answers with the one that holds them all."""
-
-
 @dataclass(frozen=True, slots=True)
 class WorkEstimate:
     """What work-groups have to do along one dimension, as estimated from loops.
@@ -70,7 +66,7 @@ class BoundAccess(Protocol):
         """What the work-groups of ``box`` do, one entry per GLOBAL or CONSTANT argument, in order."""
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        """The same with at most ``MANY_RANGES`` ranges per access: cheap where there would be more."""
+        """The same with one range per access: cheap where there would be many."""
 
     def work(self, dim: int) -> WorkEstimate | None:
         """What work-groups have to do along dimension ``dim``; None: the same everywhere, or unknown."""
