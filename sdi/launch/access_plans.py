@@ -9,7 +9,7 @@ from sdi.launch.arguments import ArgumentValue
 from sdi.launch.plan import CutPlan, make_plan
 from sdi.launch.plan_memory import PlanKey, PlanMemory
 from sdi.ndrange import GroupBox
-from sdi.sampling.model import BoundAccess, Bounds, WorkEstimate
+from sdi.sampling.model import BoundAccess, WorkEstimate
 from sdi.vmem.buffer import VirtualBuffer
 
 
@@ -46,10 +46,9 @@ class AccessPlans:
             found = known.find(key, boxes, exact, list(self._buffers.values()))
             if found is not None:
                 return found
-        access = self._access()
-        made = make_plan(
-            self._model, self._values, access if exact else Bounds(access), boxes, self._buffers, self._images
-        )
+        bound = self._access()
+        access = bound.over if exact else bound.bounds
+        made = make_plan(self._model, self._values, access, boxes, self._buffers, self._images)
         if known is not None and key is not None:
             known.keep(key, exact, made)
         return made

@@ -192,13 +192,14 @@ class _Gathered:
 def make_plan(
     model: KernelModel,
     values: Sequence[ArgumentValue],
-    access: BoundAccess,
+    access: Callable[[GroupBox], tuple[AccessRange, ...]],
     boxes: tuple[GroupBox, ...],
     buffers: dict[int, VirtualBuffer],
     image_access: BoundAccess | None = None,
 ) -> CutPlan:
     """What the assignments ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
 
+    ``access``: what a box does, exactly or in bounds.
     ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
     """
     pointers = [
@@ -208,7 +209,7 @@ def make_plan(
     ]
     gathered: list[dict[int, _Gathered]] = []
     for box in boxes:
-        by_argument = {item.argument: item for item in access.over(box)}
+        by_argument = {item.argument: item for item in access(box)}
         by_buffer: dict[int, _Gathered] = {}
         for index, pointer in pointers:
             item = by_argument[index]

@@ -75,29 +75,6 @@ class BoundAccess(Protocol):
         """Accesses of all work-items, as estimated from loops; None: nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Access maps that answer with their bounds."""
-
-    access: BoundAccess
-
-    def over(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        """See ``BoundAccess.bounds``."""
-        return self.access.bounds(box)
-
-    def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
-        """See ``BoundAccess``."""
-        return self.access.bounds(box)
-
-    def work(self, dim: int) -> WorkEstimate | None:
-        """See ``BoundAccess``."""
-        return self.access.work(dim)
-
-    def effort(self) -> float | None:
-        """See ``BoundAccess``."""
-        return self.access.effort()
-
-
 class KernelAccess(Protocol):
     """The access maps of a kernel, parametric in scalars, offset and local size; made once per build."""
 

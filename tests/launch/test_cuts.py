@@ -11,7 +11,6 @@ from sdi.launch.plan import CutPlan, cost, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
 from sdi.partition.table import cuts
-from sdi.sampling.model import Bounds
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import VirtualBuffer
 from tests.service.conftest import Serve
@@ -53,10 +52,10 @@ def matmul_plans() -> dict[str, dict[tuple[int, int, int], CutPlan]]:
     access = access_of(compiled, model).bind(ndrange, (None, None, None, number, number), sizes)
     return {
         name: {
-            cut.shape: make_plan(model, values, maps, cut.boxes, buffers)
+            cut.shape: make_plan(model, values, over, cut.boxes, buffers)
             for cut in cuts(ndrange.num_groups, 4)
         }
-        for name, maps in (("bounds", Bounds(access)), ("exact", access))
+        for name, over in (("bounds", access.bounds), ("exact", access.over))
     }
 
 

@@ -22,7 +22,7 @@ from sdi.partition.budget import Budget
 from sdi.partition.gain import Rates
 from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import Learnt
-from sdi.sampling.model import Bounds, WorkEstimate
+from sdi.sampling.model import WorkEstimate
 from sdi.vmem.directory import Directory
 from sdi.vmem.links import LATENCY_NS, Links
 from sdi.vmem.memory import VirtualBuffer
@@ -64,7 +64,7 @@ class Launches:
 
     def plan(self, boxes: tuple[GroupBox, ...], exact: bool = False) -> CutPlan:
         return make_plan(
-            self.model, self.values, self.access if exact else Bounds(self.access), boxes, self.buffers
+            self.model, self.values, self.access.over if exact else self.access.bounds, boxes, self.buffers
         )
 
     def work(self, dim: int) -> WorkEstimate | None:

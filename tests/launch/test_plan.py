@@ -74,7 +74,7 @@ def test_a_split_launch_leaves_what_one_device_would(
     values = tuple(BufferArgument(buffer, 0) for buffer in bound)
     buffers = {b: _buffer(b, members, defined) for b in sorted(set(bound))}
     boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(members))
-    plan = make_plan(model, values, Maps(assignments), boxes, buffers)
+    plan = make_plan(model, values, Maps(assignments).over, boxes, buffers)
     noise = np.random.default_rng(seed)
     for used in plan.buffers:
         directory = used.buffer.directory
@@ -175,7 +175,7 @@ def test_disjoint_exact_writes_fetch_nothing_and_merge_nothing() -> None:
     halves = [RegionSet((ByteRange(0, 32),)), RegionSet((ByteRange(32, 64),))]
     maps = Maps(tuple((AccessRange(0, EMPTY, half, Precision.EXACT),) for half in halves))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
-    (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
+    (used,) = make_plan(model, (BufferArgument(1, 0),), maps.over, boxes, {1: _buffer(1, 2, True)}).buffers
     assert used.merged == ()
     assert [assignment.needs for assignment in used.assignments] == [EMPTY, EMPTY]
     assert [assignment.owns for assignment in used.assignments] == halves
@@ -186,7 +186,7 @@ def test_only_the_overlap_of_uncertain_writes_is_merged() -> None:
     writes = [RegionSet((ByteRange(0, 40),)), RegionSet((ByteRange(32, 64),))]
     maps = Maps(tuple((AccessRange(0, EMPTY, part, Precision.MAY),) for part in writes))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
-    (used,) = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)}).buffers
+    (used,) = make_plan(model, (BufferArgument(1, 0),), maps.over, boxes, {1: _buffer(1, 2, True)}).buffers
     assert [(m.over, m.assignments) for m in used.merged] == [(ByteRange(32, 40), (0, 1))]
     assert [assignment.owns.nbytes for assignment in used.assignments] == [32, 24]
 
@@ -195,7 +195,7 @@ def test_ranges_of_a_sub_buffer_count_from_its_root() -> None:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
     maps = Maps(((AccessRange(0, RegionSet((ByteRange(0, 8),)), EMPTY, Precision.EXACT),),))
     boxes = (GroupBox((0, 0, 0), (1, 1, 1)),)
-    (used,) = make_plan(model, (BufferArgument(1, 16),), maps, boxes, {1: _buffer(1, 1, True)}).buffers
+    (used,) = make_plan(model, (BufferArgument(1, 16),), maps.over, boxes, {1: _buffer(1, 1, True)}).buffers
     assert used.assignments[0].needs == RegionSet((ByteRange(16, 24),))
 
 
@@ -210,7 +210,9 @@ def updates_plan(*assignments: AccessRange) -> CutPlan:
     model = KernelModel("k", (argument(0),), None, "", "", 1)
     boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(len(assignments)))
     maps = Maps(tuple((assignment,) for assignment in assignments))
-    return make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, len(assignments), True)})
+    return make_plan(
+        model, (BufferArgument(1, 0),), maps.over, boxes, {1: _buffer(1, len(assignments), True)}
+    )
 
 
 def test_bytes_that_several_assignments_update_are_combined_and_the_others_owned() -> None:
@@ -249,7 +251,7 @@ def test_what_is_not_known_of_an_argument_that_is_only_updated_may_be_any_of_its
         model = KernelModel("k", (known,), None, "", "", 1)
         boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
         maps = Maps(((unknown,), (unknown,)))
-        plan = make_plan(model, (BufferArgument(1, 0),), maps, boxes, {1: _buffer(1, 2, True)})
+        plan = make_plan(model, (BufferArgument(1, 0),), maps.over, boxes, {1: _buffer(1, 2, True)})
         assert bool(plan.why_whole) != is_split
         if is_split:
             assert plan.buffers[0].merged == (MergedRange(ByteRange(0, NBYTES), (0, 1), ADD),)

@@ -67,12 +67,12 @@ def test_a_remembered_plan_is_the_one_that_would_be_made(bound: tuple[int, ...],
         return values, buffers_of(*dict.fromkeys(value.buffer for value in values))
 
     values, buffers = launch(5)
-    made = make_plan(MODEL, values, maps, BOXES, buffers)
+    made = make_plan(MODEL, values, maps.over, BOXES, buffers)
     memory.keep(key_of(values, buffers), True, made)
 
     values, buffers = launch(100)
     found = memory.find(key_of(values, buffers), BOXES, True, list(buffers.values()))
-    assert found == make_plan(MODEL, values, maps, BOXES, buffers)
+    assert found == make_plan(MODEL, values, maps.over, BOXES, buffers)
     assert memory.find(key_of(values, buffers), BOXES, False, list(buffers.values())) is None
     assert memory.find(key_of(values, buffers), BOXES[:1], True, list(buffers.values())) is None
 
@@ -102,7 +102,8 @@ def test_what_was_used_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_memory, "LAUNCHES_MAX", 3)
     memory, buffers = PlanMemory(), buffers_of(1)
     plan = CutPlan(
-        BOXES, make_plan(MODEL, (BufferArgument(1, 0),) * 3, Maps(random.Random(1)), BOXES, buffers).buffers
+        BOXES,
+        make_plan(MODEL, (BufferArgument(1, 0),) * 3, Maps(random.Random(1)).over, BOXES, buffers).buffers,
     )
     keys = [key_of((BufferArgument(1, at),), buffers) for at in range(5)]
     for key in keys[:3]:
