@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.clc import compile_source
+from sdi.clc.compile import compile_source
 from sdi.clc.frontend.base_header import GROUP_FEATURE
 from sdi.devices.testing.null import NullDevice
 from sdi.errors import BuildError
