@@ -101,7 +101,7 @@ class Dispatcher:
                 return
             entry = self.door.check(record)
             if isinstance(entry.command, Write) and entry.command.staged_at:
-                entry = entry._replace(command=self._taken(entry.command))
+                entry = entry._replace(command=self._taken(record_id, entry.command))
             self.door.admit(entry)
             if entry.command is not None:
                 self._command(entry, has_more)
@@ -122,6 +122,7 @@ class Dispatcher:
             status = error.status if isinstance(error, ClError) else Status.OUT_OF_RESOURCES
             self._outbox.failed(f"{Op(number).name.lower()} {record_id} failed: {error}")
             self.door.forget(record_id)
+            self._outbox.let_go(record_id)
             if number in REPLIED:
                 self._outbox.reply(record_id, status, 0, b"")
             elif number in COMMANDS and len(record) >= 32:
@@ -129,9 +130,13 @@ class Dispatcher:
                 if 0 < slot < NUM_SLOTS:
                     self._outbox.page.finished(slot, status, 0, 0, 0)
 
-    def _taken(self, command: Write) -> Write:
-        """The same with its bytes, of which the client hears at once."""
-        data = self._outbox.page.take_staged(command.staged_at, command.rectangle.nbytes)
+    def _taken(self, command_id: int, command: Write) -> Write:
+        """The same with its bytes."""
+        nbytes = command.rectangle.nbytes
+        try:
+            data = self._outbox.page.staged(command.staged_at, nbytes)
+        finally:  # where there is no memory for them, too, or the client would wait for that for ever
+            self._outbox.keeps_staged(command_id, nbytes)
         return replace(command, data=data, staged_at=0)
 
     def _command(self, entry: RecordEntry, has_more: bool) -> None:

@@ -20,6 +20,8 @@ from sdi.wire.records import FAILURE_MAX_NBYTES, NoticeKind, Op, record_layout
 
 _REPLY = record_layout(Op.REPLY)
 _FAILURES_MAX = 16
+KEPT_MAX_NBYTES = 64 << 20
+"""Of staged bytes: with more of them kept, the client has to wait until commands are over."""
 
 
 class Outbox:
@@ -47,12 +49,32 @@ class Outbox:
         self._transfer_done = transfer_done
         self._gone = gone
         self._transfers: dict[int, tuple[int, bool]] = {}
+        self._kept: dict[int, tuple[int, bool]] = {}
+        self._kept_nbytes = 0
         self.failures: list[str] = []
         """What the first builds and commands that failed said, one line each."""
 
     def expect_transfer(self, command_id: int, nbytes: int, blocking: bool) -> None:
         """The client copies so many bytes when it is told to; ``blocking``: it waits for that."""
         self._transfers[command_id] = (nbytes, blocking)
+
+    def keeps_staged(self, command_id: int, nbytes: int) -> None:
+        """So many staged bytes are kept until the command is over; the client hears now that they are taken.
+
+        Or then, where many are kept: only it can stop bringing more.
+        """
+        is_told = self._kept_nbytes + nbytes <= KEPT_MAX_NBYTES
+        self._kept[command_id] = (nbytes, is_told)
+        self._kept_nbytes += nbytes
+        if is_told:
+            self.page.has_taken(nbytes)
+
+    def let_go(self, command_id: int) -> None:
+        """A command is over, or was none."""
+        nbytes, is_told = self._kept.pop(command_id, (0, True))
+        self._kept_nbytes -= nbytes
+        if not is_told:
+            self.page.has_taken(nbytes)
 
     def submitted(self, node: CommandNode) -> None:
         """See ``EventSink``."""
@@ -100,6 +122,8 @@ class Outbox:
     def finished(self, node: CommandNode) -> None:
         """See ``EventSink``."""
         transfer = self._transfers.pop(node.id, None)
+        if self._kept:
+            self.let_go(node.id)
         if node.slot:
             self.page.finished(node.slot, node.status, node.submitted_ns, node.start_ns, node.end_ns)
         # The completion thread holds what a transfer needs until it hears of it, also if it fails before.

@@ -79,11 +79,13 @@ class StatusPage:
         self._statuses[slot * _STATUSES] = status
         self._dirty = True
 
-    def take_staged(self, at: int, nbytes: int) -> bytes:
-        """What the client has staged there; it may use that memory again."""
-        found = bytes(self._staging[at - STAGING_OFFSET :][:nbytes])
+    def staged(self, at: int, nbytes: int) -> bytes:
+        """What the client has staged there."""
+        return bytes(self._staging[at - STAGING_OFFSET :][:nbytes])
+
+    def has_taken(self, nbytes: int) -> None:
+        """The client may use the memory of so many more staged bytes again."""
         self._taken[_TAKEN] += nbytes
-        return found
 
     def wake(self) -> None:
         """Let all waiters look, if anything was stored since the last call.

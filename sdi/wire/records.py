@@ -25,8 +25,8 @@ no transfers: nothing more is said about them.  Bytes for a buffer that no comma
 since it was created or reused are *written early*: the client has copied when the record is sent.  A WRITE
 whose bytes could be read when it was enqueued *carries* them in its record where they are few, and else has
 them *staged*: the client has put them into the arena's staging memory, at ``staged_at``.  The service takes
-them when it comes to the record, in the order of records, and counts them in ``taken_nbytes``; where all are
-taken the client begins at the front again.
+them when it comes to the record, in the order of records, and counts them in ``taken_nbytes``, then or, where
+it keeps many, when the command is over; where all are taken the client begins at the front again.
 
 Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
 with everything that kernels have printed so far, the completion thread writes it to the application's

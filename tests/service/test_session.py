@@ -11,6 +11,7 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import BadRecord, Status
+from sdi.service.outbox import KEPT_MAX_NBYTES
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, SAMPLER_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
@@ -139,6 +140,23 @@ def test_staged_bytes_are_taken_also_where_their_buffer_has_gone(serve: Serve) -
     client.send(Op.RELEASE_BUFFER, a)
     assert client.wait(client.stage(a, b"too late")) < 0
     assert client.taken_nbytes == 8
+
+
+def test_staged_bytes_are_not_counted_before_their_turn_where_many_are_kept(serve: Serve) -> None:
+    client = serve(1)
+    a, event, data = client.buffer(STAGED_MAX_NBYTES), client.new_id(), bytes([7]) * STAGED_MAX_NBYTES
+    client.send(Op.CREATE_USER_EVENT, event, slot=900)
+    for _ in range(KEPT_MAX_NBYTES // len(data)):
+        client.stage(a, data, waits=[event])
+    client.stage(a, b"last one", waits=[event])
+    client.buffer(64)  # its reply comes after what was before it
+    assert client.taken_nbytes == KEPT_MAX_NBYTES
+    client.send(Op.SET_USER_EVENT, event, status=0)
+    client.finish()
+    assert client.taken_nbytes == KEPT_MAX_NBYTES + 8
+    client.stage(a, b"and more", offset=8)
+    assert client.read(a, 24) == b"last oneand more" + data[:8]
+    assert client.taken_nbytes == KEPT_MAX_NBYTES + 16
 
 
 def test_a_write_that_carries_its_bytes_waits_for_what_is_at_those_of_the_arena(serve: Serve) -> None:
