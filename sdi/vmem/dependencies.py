@@ -7,7 +7,7 @@ after the division changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
@@ -52,36 +52,11 @@ class _Cell:
         self.readers = [reader for reader in self.readers if not reader.done]
         self.limit = _READERS + 2 * len(self.readers)
 
-    def read_by(self, ticket: Ticket) -> None:
-        """``ticket`` reads."""
-        if len(self.readers) >= self.limit:
-            self.tidy()
-        self.readers.append(ticket)
-
     def overtaken(self, by: Ticket) -> None:
         """``by`` wrote, and may not have waited for what still pends: who writes next does that."""
         waited_for = self.readers if self.writer is None else [self.writer, *self.readers]
         self.readers = [ticket for ticket in waited_for if not ticket.done]
         self.writer = by
-
-
-def _before_read(cells: Iterable[_Cell], found: dict[Ticket, None]) -> None:
-    """Add what a reader of ``cells`` waits for."""
-    for cell in cells:
-        writer = cell.writer
-        if writer is not None and not (writer.done and writer.error is None):
-            found[writer] = None
-
-
-def _before_write(cells: Iterable[_Cell], found: dict[Ticket, None]) -> None:
-    """Add what a writer waits for."""
-    for cell in cells:
-        writer = cell.writer
-        if writer is not None and not writer.done:
-            found[writer] = None
-        for reader in cell.readers:
-            if not reader.done:
-                found[reader] = None
 
 
 class Dependencies:
@@ -179,21 +154,19 @@ class Dependencies:
         self.generation += 1
         self._limit = max(_ENTRIES, 3 * len(self._cells))
 
-    def waits(self, reads: Sequence[Bytes], writes: Sequence[Bytes], found: dict[Ticket, None]) -> None:
-        """Add what an access waits for, without dividing cells."""
-        for each in reads:
-            _before_read(self._cells.values(each), found)
-        for each in writes:
-            _before_write(self._cells.values(each), found)
+    def beneath(self, regions: Sequence[Bytes]) -> list[_Cell]:
+        """The cells that have bytes of ``regions``, some perhaps more than once; nothing is divided."""
+        if len(regions) == 1:
+            return self._cells.values(regions[0])
+        return [cell for each in regions for cell in self._cells.values(each)]
 
-    def issued(self, reads: Sequence[Bytes], writes: Sequence[Bytes], ticket: Ticket) -> None:
-        """Record an access that is not done.
+    def once(self, reads: Sequence[Bytes], writes: Sequence[Bytes], ticket: Ticket) -> list[_Cell]:
+        """Record what ``ticket`` will write; the other cells that it reads.
 
         What it wrote is one cell: most are issued once only, and do not leave ever more of them behind.
         """
-        cells = self._cells
+        cells, written = self._cells, None
         self.tidy()
-        written: _Cell | None = None
         if writes:
             written = _Cell(0, ticket)
             for each in writes:
@@ -202,9 +175,10 @@ class Dependencies:
                     written.nbytes += nbytes
                 cells.assign(each, written)
             self.generation += 1
-        for cell in self.cells(reads) if reads else ():
-            if cell is not written:
-                cell.read_by(ticket)
+        found = self.cells(reads) if reads else []
+        if written in found:
+            found.remove(written)
+        return found
 
     def cells(self, regions: Sequence[Bytes]) -> list[_Cell]:
         """The cells that make up ``regions``; what others have of them is taken from these."""
@@ -263,13 +237,24 @@ class Use:
 
     def gather(self, found: dict[Ticket, None]) -> None:
         """Add what the operation waits for."""
+        of = self._dependencies
         if not self._is_repeated:
-            self._dependencies.waits(self._reads, self._writes, found)
-            return
-        if self._generation != self._dependencies.generation:
+            self._read = of.beneath(self._reads) if self._reads else []
+            self._written = of.beneath(self._writes) if self._writes else []
+            self._generation = -1
+        elif self._generation != of.generation:
             self._look_up()
-        _before_read(self._read, found)
-        _before_write(self._written, found)
+        for cell in self._read:
+            writer = cell.writer
+            if writer is not None and not (writer.done and writer.error is None):
+                found[writer] = None
+        for cell in self._written:
+            writer = cell.writer
+            if writer is not None and not writer.done:
+                found[writer] = None
+            for reader in cell.readers:
+                if not reader.done:
+                    found[reader] = None
 
     def by(self, ticket: Ticket) -> None:
         """Record that the operation was issued and is done when ``ticket`` is."""
@@ -278,12 +263,13 @@ class Use:
             return
         if not (self._is_repeated or ticket.done):
             self._is_repeated = True
-            self._dependencies.issued(self._reads, self._writes, ticket)
-            return
-        if self._generation != self._dependencies.generation:
+            self._read, self._written = self._dependencies.once(self._reads, self._writes, ticket), []
+        elif self._generation != self._dependencies.generation:
             self._look_up()
         for cell in self._read:
-            cell.read_by(ticket)
+            if len(cell.readers) >= cell.limit:
+                cell.tidy()
+            cell.readers.append(ticket)
         if ticket.done:
             for cell in self._written:
                 cell.overtaken(ticket)
