@@ -95,8 +95,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         event->gate = command->gate;
         event->bar = command->bar;
         event->profiling = (command->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
-        if (command->written_ns)
-            sdi_session.slots[command->slot].queued_ns = command->written_ns;
+        if (command->there_ns)
+            sdi_session.slots[command->slot].queued_ns = command->there_ns;
         sdi_hold(event->context);
         sdi_hold(event->queue);
         command->id = event->object.id;
@@ -106,7 +106,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     command->event = event;
     head->id = command->id;
     head->queue = command->queue->object.id;
-    bool is_over = command->written_ns && command->queue->is_idle;
+    /* What comes after it finds it done: all records are acted on in their order, and it waits for no command. */
+    bool is_over = command->there_ns && command->queue->is_idle;
     head->slot = is_over ? 0 : command->slot;
     size_t nbytes = record->nbytes;
     if (command->forget && command->slot && !event) {
@@ -136,7 +137,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         if (command->holds)
             sdi_hold(command->holds);
         if (is_over && command->slot) {
-            sdi_slot_is_over(command->slot, command->written_ns);
+            sdi_slot_is_over(command->slot, command->there_ns);
         } else if (!is_over) {
             command->queue->is_idle = false;
             if (command->shows)

@@ -45,7 +45,7 @@ struct sdi_command {
     bool wants_slot;               /* without an event: the client itself waits */
     bool forget;                   /* without an event: the service may forget the id when it is complete */
     bool shows;                    /* it brings bytes to where the application looks, by itself */
-    uint64_t written_ns;           /* the bytes are in the arena since then; 0: it does not write early */
+    uint64_t there_ns;             /* since then its bytes are where the service finds them; 0: they are not */
     struct sdi_use *uses;          /* of the application's memory, taken over; they need an event */
     uint64_t gate, bar;            /* out: see sdi_is_gated, sdi_is_barred */
     struct sdi_transfer *transfer; /* to be done by the completion thread */

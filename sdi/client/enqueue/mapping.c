@@ -200,7 +200,10 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
         struct sdi_command command = {.queue = queue, .type = CL_COMMAND_UNMAP_MEM_OBJECT};
         status = sdi_transfer_enqueue(&record, &command, &transfer, false, event);
     } else {
-        status = sdi_enqueue_using(&record, queue, CL_COMMAND_UNMAP_MEM_OBJECT, NULL, event);
+        struct sdi_command command = {.queue = queue, .type = CL_COMMAND_UNMAP_MEM_OBJECT};
+        if (!body->num_waits && !root->host_ptr)
+            command.there_ns = sdi_now_ns();
+        status = sdi_enqueue_alone(&record, &command, false, event);
     }
     forget_mapping(mapping);
     return status;

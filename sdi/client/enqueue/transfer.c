@@ -63,8 +63,9 @@ static cl_int write_now(struct sdi_record *record, struct sdi_command *command, 
     struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
     if (way != CARRIED)
         sdi_record_cut(record);
+    command->there_ns = sdi_now_ns();
     if (way == EARLY) {
-        body->written_ns = command->written_ns = sdi_now_ns();
+        body->written_ns = command->there_ns;
         sdi_copy_box(transfer);
     } else if (way == CARRIED) {
         body->carried_nbytes = transfer->total;
