@@ -29,6 +29,15 @@ HOLD_AND_LET_GO = (
 )
 
 
+def hold_and_let_go(cl: Cl, context: c_void_p) -> tuple[c_void_p, c_void_p]:
+    """A kernel whose launches end when the other one's is issued."""
+    program = cl.program(context, HOLD_AND_LET_GO)
+    kernels = cl.kernel(program, "hold"), cl.kernel(program, "let_go")
+    for kernel in kernels:
+        cl.set_args(kernel, c_void_p(cl.buffer(context, 1024)), c_int32(1))
+    return kernels
+
+
 def reads_and_writes_are_one_record_and_one_answer(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
@@ -90,10 +99,7 @@ def small_writes_carry_their_bytes(cl: Cl) -> None:
 def small_writes_are_not_waited_for_unless_copies_are_before_them(cl: Cl) -> None:
     context = cl.context()
     queue, other = cl.queue(context), cl.queue(context)
-    program = cl.program(context, HOLD_AND_LET_GO)
-    hold, go = cl.kernel(program, "hold"), cl.kernel(program, "let_go")
-    for kernel in (hold, go):
-        cl.set_args(kernel, c_void_p(cl.buffer(context, 1024)), c_int32(1))
+    hold, go = hold_and_let_go(cl, context)
     nbytes = STAGED_MAX_NBYTES + 4096
     buffer, large = cl.buffer(context, 64), cl.buffer(context, nbytes)
     cl.read(queue, buffer, 4)
@@ -113,10 +119,7 @@ def small_writes_are_not_waited_for_unless_copies_are_before_them(cl: Cl) -> Non
 def writes_and_unmaps_that_wait_for_nothing_are_over_at_once(cl: Cl) -> None:
     context = cl.context()
     queue, other = cl.queue(context), cl.queue(context)
-    program = cl.program(context, HOLD_AND_LET_GO)
-    hold, go = cl.kernel(program, "hold"), cl.kernel(program, "let_go")
-    for kernel in (hold, go):
-        cl.set_args(kernel, c_void_p(cl.buffer(context, 1024)), c_int32(1))
+    hold, go = hold_and_let_go(cl, context)
     buffer = cl.buffer(context, 1 << 16)
     cl.read(queue, buffer, 1)
     large = DATA * 16

@@ -87,8 +87,8 @@ struct sdi_transfer {
 };
 /* No lock held.  Copies what is ready; 1: all is copied, 0: more to come, negative: the command failed. */
 int sdi_transfer_step(struct sdi_transfer *transfer);
-/* Client lock held.  Says to the service that it is over, as the last step said, or SDI_INTERRUPTED; without an event also that nobody
- * asks for it any more. */
+/* Client lock held.  Says to the service that it is over, as the last step said, or SDI_INTERRUPTED; without an event also
+ * that nobody asks for it any more. */
 void sdi_transfer_end(uint64_t id, int step, bool has_event);
 /* No lock held.  In the completion thread: copies what is ready of the transfer `id`, if that is one. */
 void sdi_pending_ready(uint64_t id);

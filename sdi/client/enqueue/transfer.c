@@ -55,8 +55,8 @@ enum way {
     STAGED,  /* they are where the service takes them from */
 };
 
-/* A write that blocks promises only that they have been read, but applications take it for the end of what is before it in its queue too:
- * where that copies from or to their memory, it is waited for. */
+/* A write that blocks promises only that its bytes have been read, but applications take it for the end of what is before
+ * it in its queue too: where that copies from or to their memory, it is waited for. */
 static cl_int write_now(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
                         enum way way, bool blocking, cl_event *event)
 {

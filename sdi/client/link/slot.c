@@ -145,25 +145,25 @@ void sdi_epoch_wake(void)
         syscall(SYS_futex, &sdi_session.header->epoch, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-int sdi_slot_wait(uint32_t slot)
+static int wait_for(uint32_t slot, bool may_leave)
 {
     for (;;) {
         uint32_t seen = sdi_epoch();
         int status = sdi_slot_status(slot);
         if (status <= 0)
             return status;
-        sdi_epoch_wait(seen);
+        int error = sdi_epoch_wait(seen);
+        if (may_leave && sdi_interrupted(error))
+            return SDI_INTERRUPTED;
     }
+}
+
+int sdi_slot_wait(uint32_t slot)
+{
+    return wait_for(slot, false);
 }
 
 int sdi_slot_await(uint32_t slot)
 {
-    for (;;) {
-        uint32_t seen = sdi_epoch();
-        int status = sdi_slot_status(slot);
-        if (status <= 0)
-            return status;
-        if (sdi_interrupted(sdi_epoch_wait(seen)))
-            return SDI_INTERRUPTED;
-    }
+    return wait_for(slot, true);
 }
