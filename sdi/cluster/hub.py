@@ -11,8 +11,10 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Final
 
+from sdi.cluster.head import Heads
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.members import facts_of, open_job_members
 from sdi.devices.discover import MemberSettings, all_devices, pool_of
@@ -100,6 +102,7 @@ class Hub:
             room_nbytes = int(handed.arguments[0])
             session = begin(handed.commands, handed.notices, room_nbytes, settings, self._open)
             if session is not None:
+                session.keep_parts(partial(Heads, tuple(job.nodes.values())))
                 run(session)
                 session.counters.network = {
                     ends: asdict(traffic) for ends, traffic in job.traffic().items() if traffic.messages

@@ -24,6 +24,7 @@ from sdi.cluster.arguments import UPDATES, arguments_of
 from sdi.cluster.exchange import Exchange, region_of
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearError, come, received_descriptor
+from sdi.cluster.part import KeptUse, Part
 from sdi.cluster.records import (
     ALL,
     DamagedBatch,
@@ -42,11 +43,14 @@ from sdi.devices.base import Comparison, Device, MergeStep, Place
 from sdi.devices.copying import across, download, upload, within
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
+from sdi.devices.issue import Timing
+from sdi.devices.join import join
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
-from sdi.devices.ticket import Ticket
+from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.service.kernel_output import Printed
+from sdi.vmem.dependencies import Dependencies, Use
 
 _log = logging.getLogger("sdi.node")
 _LINGER_NS = 100_000
@@ -80,6 +84,9 @@ class Node:
         self._exchange: Final = Exchange(transport)
         self._devices: Sequence[Device] = ()
         self._objects: dict[int, object] = {}
+        self._parts: dict[int, Part | Exception] = {}
+        self._dependencies: dict[int, dict[int, Dependencies]] = {}  # of parts, by root buffer and memory
+        self._awaited: dict[int, dict[int, list[Ticket]]] = {}
         self._lock: Final = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
         self._told: deque[tuple[int, list[int]]] = deque()  # counted over all sessions, as rank 0 does
@@ -144,6 +151,8 @@ class Node:
             device.close()
         self._devices = ()
         self._objects.clear()
+        self._forget(0)
+        self._awaited.clear()
         if self._arena is not None:
             self._arena.close()
             self._arena = None
@@ -172,10 +181,10 @@ class Node:
         with self._lock:
             self._tickets[record.ticket] = ticket
             self._pending += 1
-        ticket.when_done(partial(self._done, record.ticket, record.member))
+        ticket.when_done(partial(self._done, [record.ticket], record.member))
 
-    def _done(self, name: int, member: int, ticket: Ticket) -> None:
-        """Tell rank 0; on the thread that completes ``ticket``."""
+    def _done(self, names: list[int], member: int, ticket: Ticket) -> None:
+        """Tell rank 0 that the first of ``names`` is done, and thus all; on the thread that completes it."""
         parts = []
         with self._lock:
             self._pending -= 1
@@ -187,10 +196,11 @@ class Node:
         if ticket.error is not None:
             tail = failure(ticket.error)
             parts += [packed(RecordKind.LOST, number, 0) for number in self._newly_lost()]
-        parts.append(packed(RecordKind.DONE, member, name, (ticket.start_ns, ticket.end_ns), tail=tail))
+        times = ticket.start_ns, ticket.end_ns
+        parts.append(packed(RecordKind.DONE, member, names[0], times, tail=tail))
         with self._lock:
             self._messages += 1
-            self._told.append((self._messages, [name]))
+            self._told.append((self._messages, names))
             self._transport.send(ROOT, b"".join(parts))
 
     def _take_lines(self, printed: Printed) -> bytes:
@@ -260,6 +270,14 @@ class Node:
                 self._free(record)
             case RecordKind.DROP:
                 self._objects.pop(record.ticket, None)
+            case RecordKind.KEEP:
+                self._keep(record)
+            case RecordKind.AWAIT:
+                self._awaited.setdefault(record.ticket, {})[record.fields[0]] = self._waits(record)
+            case RecordKind.REPLAY:
+                self._replay(record)
+            case RecordKind.FORGET:
+                self._forget(record.ticket)
             case _:
                 self._operate(record)
 
@@ -369,15 +387,66 @@ class Node:
             return
         self._devices[record.member].free(cast(DeviceBuffer, found))
 
+    # -- parts of recordings ----------------------------------------------------------------------------
+
+    def _keep(self, record: NodeRecord) -> None:
+        """Keep a part from now on, or no more; replays of one that can't be kept fail."""
+        self._parts.pop(record.ticket, None)
+        if record.tail:
+            try:
+                self._parts[record.ticket] = Part(record.tail, self._devices, self._objects, self._use)
+            except Exception as error:
+                _log.debug("a part", exc_info=True)
+                self._parts[record.ticket] = error
+
+    def _use(self, kept: KeptUse) -> Use:
+        dependencies = self._dependencies.setdefault(kept.buffer, {})
+        if kept.memory not in dependencies:
+            dependencies[kept.memory] = Dependencies(kept.nbytes)
+        return dependencies[kept.memory].use(kept.reads, kept.writes)
+
+    def _forget(self, buffer: int) -> None:
+        if buffer:
+            self._dependencies.pop(buffer, None)
+        else:
+            self._dependencies.clear()
+            self._parts.clear()
+
+    def _replay(self, record: NodeRecord) -> None:
+        """Do a part again; rank 0 is told once, when all of it is done."""
+        number, timing = record.fields
+        part, name = self._parts.get(number), record.ticket
+        before = self._awaited.pop(name, {})
+        if not isinstance(part, Part):
+            self._issued(
+                record, completed(part or DeviceFailed("a node", f"recording {number} is not known"))
+            )
+            return
+        given = bytes(record.tail)
+        tickets, launches = part.replay(name, given, Timing(timing), before, self._attempt)
+        names = [name, *range(name + 1, name + 1 + len(tickets))]
+        whole = Ticket()
+        with self._lock:
+            self._tickets.update(zip(names, (whole, *tickets), strict=True))
+            self._pending += 1
+        whole.when_done(partial(self._done, names, 0))
+        join(tickets, partial(_complete, whole, launches))
+        for member in part.members:
+            self._devices[member].flush()
+
+    # -- operations -------------------------------------------------------------------------------------
+
     def _operate(self, record: NodeRecord) -> None:
         """Issue an operation."""
+        self._issued(record, self._attempt(record, self._waits(record)))
+
+    def _attempt(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
+        """Issue an operation; where that fails, a ticket that did."""
         try:
-            ticket = self._issue(record, self._waits(record))
+            return self._issue(record, wait)
         except Exception as error:
-            ticket = Ticket()
-            ticket.complete(error)
             self._refused(record, error)
-        self._issued(record, ticket)
+            return completed(error)
 
     def _refused(self, record: NodeRecord, error: Exception) -> None:
         """An operation could not be issued: who waits for its bytes has to know, what comes is dropped."""
@@ -462,3 +531,9 @@ class Node:
             self._buffer(buffer), offset, self._buffer(twin), twin_offset, nbytes, unit, smallest, update
         )
         return comparison, self._buffer(changes)
+
+
+def _complete(whole: Ticket, launches: Sequence[Ticket], error: BaseException | None) -> None:
+    """A replay is done: it took as long as its launches."""
+    starts = [launch.start_ns for launch in launches if launch.start_ns]
+    whole.complete(error, min(starts, default=0), max([launch.end_ns for launch in launches], default=0))

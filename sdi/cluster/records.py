@@ -54,6 +54,10 @@ class RecordKind(IntEnum):
     UPLOAD = 30
     DOWNLOAD = 31
     ADOPT = 36
+    KEEP = 37
+    REPLAY = 38
+    AWAIT = 39
+    FORGET = 40
     DONE = 32
     ANSWER = 33
     PRINTED = 34
@@ -96,6 +100,10 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.UPLOAD: "6Q",  # buffer, offset, rows' count, nbytes and pitch, offset in the arena
     RecordKind.DOWNLOAD: "6Q",
     RecordKind.ADOPT: "2Q",  # offset in the arena, nbytes
+    RecordKind.KEEP: "",  # ticket: the recording; tail: a KeptPart, or nothing: it is kept no more
+    RecordKind.REPLAY: "2Q",  # ticket: see ``part``; recording, timing; tail: arguments
+    RecordKind.AWAIT: "Q",  # ticket: a replay that comes; what its operation of that number waits for, too
+    RecordKind.FORGET: "",  # ticket: a root buffer that no recording names any more; 0: all, and recordings
     RecordKind.DONE: "2q",  # start and end; tail: why it failed, if it did
     RecordKind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
     RecordKind.PRINTED: "",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from sdi.clc.preprocess.compiler import Ask
 from sdi.clc.preprocess.probe import Answers
@@ -14,7 +15,7 @@ from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import fields_of
 from sdi.cluster.records import RecordKind, packed, regions, strings
 from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
-from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, MergeStep, Place
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.copying import by, in_parts, is_rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
@@ -42,6 +43,74 @@ class _Made:
         self.nbytes = nbytes
 
 
+def made_name(made: object) -> int:
+    """What the node calls something that was made there."""
+    return cast(_Made, made).name
+
+
+class CopyEnds(Protocol):
+    """This process' ends of copies: ``Exchange``, or what writes down what is to be done each time."""
+
+    def send(
+        self,
+        device: Device,
+        buffer: DeviceBuffer,
+        region: Region,
+        wait: Sequence[Ticket],
+        to: int,
+        key: int,
+    ) -> Ticket:
+        """See ``Exchange.send``."""
+
+    def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
+        """See ``Exchange.send_host``."""
+
+    def receive(
+        self,
+        device: Device,
+        buffer: DeviceBuffer,
+        region: Region,
+        wait: Sequence[Ticket],
+        source: int,
+        key: int,
+    ) -> Ticket:
+        """See ``Exchange.receive``."""
+
+    def receive_host(self, host: HostBytes, region: Region, source: int, key: int) -> Ticket:
+        """See ``Exchange.receive_host``."""
+
+
+class Operations(Protocol):
+    """Where operations of a node's members go: to the node, or into what it keeps (``parts``)."""
+
+    @property
+    def rank(self) -> int:
+        """The node's."""
+
+    @property
+    def exchange(self) -> CopyEnds:
+        """See ``CopyEnds``."""
+
+    def place(self, host: HostBytes) -> int | None:
+        """See ``RemoteNode.place``."""
+
+    def copies_host(self, nbytes: int) -> None:
+        """See ``RemoteNode.copies_host``."""
+
+    def issue(
+        self,
+        kind: RecordKind,
+        member: int,
+        fields: Sequence[int],
+        wait: Sequence[Ticket],
+        tail: bytes = b"",
+        name: int = 0,
+        lands: Ticket | None = None,
+        on_host: bool = False,
+    ) -> Ticket:
+        """See ``RemoteNode.issue``."""
+
+
 class RemoteDevice:
     """Member ``number`` of ``node``.  Implements ``Device``.
 
@@ -53,7 +122,8 @@ class RemoteDevice:
     def __init__(self, node: RemoteNode, number: int, facts: Capabilities) -> None:
         self.capabilities: Capabilities = facts
         self.node: Final = node
-        self._number: Final = number
+        self.number: Final = number
+        self._operations: Operations = node
         self.memory: MemoryShare = MemoryShare(facts.name, facts.memory_nbytes)
         self.ask: Ask = self._ask
 
@@ -61,7 +131,7 @@ class RemoteDevice:
         if self.is_lost():
             raise self._loss()
         made = _Made(self, next(ids), nbytes)
-        self.node.say(packed(kind, self._number, made.name, fields, tail=tail))
+        self.node.say(packed(kind, self.number, made.name, fields, tail=tail))
         self.memory.in_use += nbytes
         return made
 
@@ -71,7 +141,13 @@ class RemoteDevice:
     def _issue(
         self, kind: RecordKind, fields: Sequence[int], wait: Sequence[Ticket], tail: bytes = b""
     ) -> Ticket:
-        return self.node.issue(kind, self._number, fields, wait, tail)
+        return self._operations.issue(kind, self.number, fields, wait, tail)
+
+    def into(self, operations: Operations) -> RemoteDevice:
+        """The same member, whose copies go there."""
+        other = copy.copy(self)
+        other._operations = operations
+        return other
 
     def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
         if isinstance(wanted, memoryview):
@@ -105,7 +181,7 @@ class RemoteDevice:
     def free(self, buffer: DeviceBuffer) -> None:
         own = cast(_Made, buffer)
         self.memory.give(own.nbytes)
-        self.node.say(packed(RecordKind.FREE, self._number, own.name))
+        self.node.say(packed(RecordKind.FREE, self.number, own.name))
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None
@@ -145,15 +221,17 @@ class RemoteDevice:
     def _upload(
         self, host: HostBytes, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket]
     ) -> Ticket:
-        place = self.node.place(host)
+        place = self._operations.place(host)
         if place is not None:
-            self.node.copies_host(region.total_nbytes)
+            self._operations.copies_host(region.total_nbytes)
             return self._copy_host(RecordKind.UPLOAD, buffer, region, place, wait)
         key = next(ids)
         ticket = self._receive(buffer, region, wait, ROOT, key)
         # What writes ``host`` is done here, or lands here: the node's other tickets are of its own memory.
-        node = self.node
-        before = [t for t in wait if not (isinstance(t, RemoteTicket) and t.owner is node and t.left is None)]
+        node = self._operations
+        before = [
+            t for t in wait if not (isinstance(t, RemoteTicket) and t.owner is self.node and t.left is None)
+        ]
         node.exchange.send_host(host, region.at(0), before, node.rank, key)
         return ticket
 
@@ -164,13 +242,13 @@ class RemoteDevice:
             refused = DeviceFailed(self.capabilities.name, "host memory that can't be written")
             refused.__cause__ = BufferError("read-only")
             return completed(refused)
-        place = self.node.place(host)
+        place = self._operations.place(host)
         if place is not None:
             return self._copy_host(RecordKind.DOWNLOAD, buffer, region, place, wait)
-        node, key = self.node, next(ids)
+        node, key = self._operations, next(ids)
         landed = node.exchange.receive_host(host, region.at(0), node.rank, key)
         fields = (cast(_Made, buffer).name, *fields_of(region), ROOT)
-        return node.issue(RecordKind.SEND, self._number, fields, wait, name=key, lands=landed, on_host=True)
+        return node.issue(RecordKind.SEND, self.number, fields, wait, name=key, lands=landed, on_host=True)
 
     def _copy_host(
         self,
@@ -182,7 +260,7 @@ class RemoteDevice:
     ) -> Ticket:
         """Copy between ``buffer`` and the arena, which the node has too."""
         fields = (cast(_Made, buffer).name, *fields_of(region), place)
-        return self.node.issue(kind, self._number, fields, wait, on_host=True)
+        return self._operations.issue(kind, self.number, fields, wait, on_host=True)
 
     def _receive(
         self, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket], source: int, key: int
@@ -198,7 +276,7 @@ class RemoteDevice:
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
     ) -> tuple[Ticket, Ticket]:
-        node, key = self.node, next(ids)
+        node, key = self._operations, next(ids)
         there, here = source.here(region), target.here(region)
         from_, to = cast(DeviceBuffer, source.memory), cast(DeviceBuffer, target.memory)
         device = source.device
@@ -206,13 +284,13 @@ class RemoteDevice:
         if not isinstance(device, RemoteDevice):
             left = node.exchange.send(device, from_, there, leave, node.rank, key)
             return left, self._receive(to, here, arrive, ROOT, key)
-        other, name = device.node, cast(_Made, from_).name
+        other, name = device._operations, cast(_Made, from_).name
         if other is node:
-            both = (device._number, name, there.base, cast(_Made, to).name, *fields_of(here))
+            both = (device.number, name, there.base, cast(_Made, to).name, *fields_of(here))
             ticket = self._issue(RecordKind.PEER_COPY, both, united(leave, arrive))
             return ticket, ticket
         fields = (name, *fields_of(there), node.rank)
-        left = other.issue(RecordKind.SEND, device._number, fields, leave, name=key)
+        left = other.issue(RecordKind.SEND, device.number, fields, leave, name=key)
         return left, self._receive(to, here, arrive, other.rank, key)
 
     def send_to(
@@ -230,9 +308,9 @@ class RemoteDevice:
                 return self.send_to(there, here, part, leave, arrive)
 
             return in_parts(copy, source, target, region)
-        node, key, here = self.node, next(ids), target.here(region)
+        node, key, here = self._operations, next(ids), target.here(region)
         fields = (cast(_Made, source.memory).name, *fields_of(source.here(region)), ROOT)
-        left = node.issue(RecordKind.SEND, self._number, fields, leave, name=key)
+        left = node.issue(RecordKind.SEND, self.number, fields, leave, name=key)
         to = cast(DeviceBuffer, target.memory)
         assert target.device is not None
         return left, node.exchange.receive(target.device, to, here, arrive, node.rank, key)
@@ -277,30 +355,28 @@ class RemoteDevice:
         if self.is_lost():
             raise self._loss()
         program = self._kept(_Made(self, next(ids)))
-        self.node.question(
-            RecordKind.BUILD, self._number, tail=strings((text, *options)), name=program.name
-        )()
+        self.node.question(RecordKind.BUILD, self.number, tail=strings((text, *options)), name=program.name)()
         return DeviceProgram(program)
 
     def _kept(self, made: _Made) -> _Made:
         """``made``, which the node forgets when nobody has it here any more."""
-        drop = packed(RecordKind.DROP, self._number, made.name)
+        drop = packed(RecordKind.DROP, self.number, made.name)
         weakref.finalize(made, self.node.unused.append, drop).atexit = False
         return made
 
     def _ask(self, questions: Sequence[str], options: Sequence[str]) -> Answers:
         asked = pickle.dumps((list(questions), list(options)))
-        found: Answers = pickle.loads(self.node.question(RecordKind.ASK_COMPILER, self._number, tail=asked)())
+        found: Answers = pickle.loads(self.node.question(RecordKind.ASK_COMPILER, self.number, tail=asked)())
         return found
 
     def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
         name = cast(_Made, program).name
-        found = pickle.loads(self.node.question(RecordKind.FACTS, self._number, (name,), kernel.encode())())
+        found = pickle.loads(self.node.question(RecordKind.FACTS, self.number, (name,), kernel.encode())())
         assert isinstance(found, KernelFacts)
         return found
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
-        tail = bound(kernel, arguments, lambda made: cast(_Made, made).name)
+        tail = bound(kernel, arguments, made_name)
         return BoundKernel(self._kept(self._made(RecordKind.BIND, (cast(_Made, program).name,), tail=tail)))
 
     def launch(
@@ -321,8 +397,8 @@ class RemoteDevice:
             self.node.hear()
 
     def is_lost(self) -> bool:
-        return self.node.failure is not None or self._number in self.node.lost_members
+        return self.node.failure is not None or self.number in self.node.lost_members
 
     def close(self) -> None:
         with suppress(DeviceFailed):  # its node is lost: the member is gone with it
-            self.node.question(RecordKind.CLOSE, self._number)()
+            self.node.question(RecordKind.CLOSE, self.number)()

@@ -209,6 +209,28 @@ class RemoteNode:
         join([ticket, lands], landed)
         return whole
 
+    def replay(self, name: int, record: bytes) -> Ticket:
+        """Send ``record``, which has the node do its part of a recording again; the ticket of that."""
+        ticket = RemoteTicket(self, name)
+        with self._lock:
+            if self.failure is not None:
+                ticket.complete(self.failure)
+                return ticket
+            self._tickets[name] = ticket
+            self._batch.append(record)
+        self._send_soon()
+        return ticket
+
+    def wait_before(self, replay: int, operation: int, wait: Sequence[Ticket], on_host: bool) -> None:
+        """Have an operation of a replay that is sent next wait for ``wait``; ``on_host`` as for ``issue``."""
+        foreign: list[tuple[Ticket, int]] = []
+        with self._lock:
+            names = [found for other in wait if (found := self._name(other, foreign, on_host))]
+            if names:
+                self._batch.append(packed(RecordKind.AWAIT, 0, replay, (operation,), names))
+        for other, there in foreign:
+            other.when_done(partial(self._resolve, there))
+
     def _send_soon(self) -> None:
         """Send what was said, unless who issues now will see to it."""
         if self.polling.gathers:

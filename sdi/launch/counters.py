@@ -164,6 +164,7 @@ class Counters:
         ``pid`` names the service: a reader that wants the final counts (``finished``) waits for its end.
         """
         self._count()
+        self._accounting.settle()
         kernels = {name: asdict(kernel) for name, kernel in self._kernels.items()}
         for name, note in explained.items():
             kernels[name]["explain"] = note

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc.launch import pack_hidden
-from sdi.devices.handles import BoundKernel, DeviceBuffer
+from sdi.devices.base import BoundArgument
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram
 from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
@@ -84,6 +85,10 @@ class Issuer:
     def kernels(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[BoundKernel]:
         """What the members run in chunk ``number``."""
         return [bound.kernel for bound in self._bounds(binding, number, where)]
+
+    def kernel(self, binding: Binding, number: int, k: int, member: int) -> BoundKernel:
+        """What ``member`` runs of chunk ``number``, whose box k is its."""
+        return self._bound(binding, number, k, member).kernel
 
     def _issue_planned(
         self, binding: Binding, number: int, where: tuple[int, ...], issue: Issue
@@ -196,21 +201,23 @@ class Issuer:
 
     def _bounds(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[MemberKernel]:
         """The assignments of chunk ``number``, ready to launch."""
-        chunk, known = binding.launch_plan.chunks[number], binding.bounds[number]
-        found, generation = [], self._memory.placed.generation
-        for k, of in enumerate(chunk.members):
-            member = where[of]
-            bound = known.get(member)
-            if bound is None or (
-                bound.generation != generation and not bound.is_valid_on(member, self._memory.memories.pooled)
-            ):
-                bound = known[member] = self._bind(binding, chunk, k, member)
-            bound.generation = generation
-            found.append(bound)
-        return found
+        members = binding.launch_plan.chunks[number].members
+        return [self._bound(binding, number, k, where[of]) for k, of in enumerate(members)]
 
-    def _bind(self, binding: Binding, chunk: Chunk, k: int, member: int) -> MemberKernel:
-        """Set the arguments of one assignment on one member."""
+    def _bound(self, binding: Binding, number: int, k: int, member: int) -> MemberKernel:
+        chunk, known = binding.launch_plan.chunks[number], binding.bounds[number]
+        bound, generation = known.get(member), self._memory.placed.generation
+        if bound is None or (
+            bound.generation != generation and not bound.is_valid_on(member, self._memory.memories.pooled)
+        ):
+            bound = known[member] = self._bind(binding, chunk, k, member)
+        bound.generation = generation
+        return bound
+
+    def arguments(
+        self, binding: Binding, chunk: Chunk, k: int, member: int
+    ) -> tuple[DeviceProgram, list[BoundArgument]]:
+        """What one assignment binds on one member: the program, and all arguments, hidden ones last."""
         memory, model = self._memory, binding.kernel.model
 
         def place(pointer: BufferArgument) -> tuple[DeviceBuffer, int]:
@@ -229,7 +236,13 @@ class Issuer:
         program = binding.build.programs[member]
         if program is None:  # the engine finds out now that the member is lost
             raise DeviceLost(self._devices[member].capabilities.name, "was lost before its program was built")
-        handle = self._devices[member].bind(program, model.name, arguments)
+        return program, arguments
+
+    def _bind(self, binding: Binding, chunk: Chunk, k: int, member: int) -> MemberKernel:
+        """Set the arguments of one assignment on one member."""
+        memory = self._memory
+        program, arguments = self.arguments(binding, chunk, k, member)
+        handle = self._devices[member].bind(program, binding.kernel.model.name, arguments)
         placed = [used.buffer for used in chunk.plan.buffers if used.buffer.id not in chunk.mapped]
         # Where all members use one memory, it may have become another one.
         uses = chunk.uses.get(member) if not chunk.mapped else None

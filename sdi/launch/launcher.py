@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sdi.commands import Launch
 from sdi.devices.handles import BoundKernel
@@ -33,6 +33,7 @@ from sdi.launch.plan import CutPlan, image_slabs
 from sdi.launch.plan_memory import PlanKey, numbered, shaped
 from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
+from sdi.launch.replayers import PartsReplayer, Replayer
 from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import BalanceMode
@@ -55,18 +56,6 @@ _ITEMS_MAX = 1 << 56
 """Drivers count work-groups in 64 bits, or in fewer, and end the process where that is not enough."""
 LOCAL_ITEMS_MAX = 64
 """Work-items per group that sdi chooses when the application passes no local size."""
-
-
-class Replayer(Protocol):
-    """Who executes recordings without Python: ``sdi/player``."""
-
-    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
-        """A launch that may be issued again was issued as ``recording``."""
-        ...
-
-    def changed(self) -> None:
-        """What many recordings rest on is no more as it was."""
-        ...
 
 
 class Launcher:
@@ -93,6 +82,7 @@ class Launcher:
         self._without_variables: dict[int, DeviceFailed] = {}
         self._balance = balance
         self.player: Replayer | None = None
+        self.parts: PartsReplayer | None = None
         self._set_members()
 
     def _set_members(self) -> None:
@@ -121,6 +111,10 @@ class Launcher:
             _log.error("nothing is verified any more: %s ran the launches that were compared", why.device)
         if self._memory.members:
             self._set_members()
+
+    def keep_parts(self, made: Callable[[VirtualMemory, Issuer], PartsReplayer]) -> None:
+        """Have other processes keep their parts of recordings."""
+        self.parts = made(self._memory, self._issuer)
 
     def _capacities(self) -> list[int]:
         """Bytes that each member can hold."""
@@ -174,15 +168,18 @@ class Launcher:
         recording, generation = launch_plan.chunks[0].find(), memory.placed.generation
         if recording is None or recording.tally is None or recording.placed != generation:
             return None
-        is_kept = binding.kept_at == (generation, binding.kernel.generation)
-        kernels = binding.kernels.get(recording) if is_kept else None
-        if kernels is None:
-            kernels = self._issuer.kernels(binding, 0, recording.where)
-            self._keep(binding, recording, kernels)
+        parts = None if self.parts is None else self.parts.find(binding, recording)
+        kernels: Sequence[BoundKernel] | None = None
+        if parts is None:
+            is_kept = binding.kept_at == (generation, binding.kernel.generation)
+            kernels = binding.kernels.get(recording) if is_kept else None
+            if kernels is None:
+                kernels = self._issuer.kernels(binding, 0, recording.where)
+                self._keep(binding, recording, kernels)
         if not launch_plan.passes():
             return None
         launch_plan.launches += 1
-        launch_plan.history.ran(len(kernels))
+        launch_plan.history.ran(len(recording.assignments))
         if recording.copies_ns:
             launch_plan.copied(recording.copies_ns)
         memory.placed.touch(recording.allocations)
@@ -191,7 +188,11 @@ class Launcher:
         timing = issue.timing
         if issue.has_more and timing is SEEN and epoch is not None and epoch.is_brief:
             timing = TOGETHER if not recording.transfers else SEEN
-        tickets = recording.replay(memory, kernels, issue, timing)
+        if parts is not None:
+            tickets = parts(issue, timing)
+        else:
+            assert kernels is not None
+            tickets = recording.replay(memory, kernels, issue, timing)
         recording.tally.launches += 1
         if self.player is not None:
             launch_plan.history.refill(launch_plan.epoch)

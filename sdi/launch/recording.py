@@ -126,11 +126,16 @@ class Recording:
             change.directory.enter(change.after)
         return tickets
 
-    def start(self, kernels: Sequence[BoundKernel], timing: Timing) -> list[Ticket]:
-        """Launch what the members run, once its copies are issued.  Nothing raises."""
+    def start(
+        self, kernels: Sequence[BoundKernel], timing: Timing, among: Sequence[Assignment] | None = None
+    ) -> list[Ticket]:
+        """Launch what the members run, once its copies are issued.  Nothing raises.
+
+        ``among``: some of its assignments, those of ``kernels``.
+        """
         local_size, work_dim = self.local_size, self.work_dim
         tickets: list[Ticket] = []
-        for assignment, kernel in zip(self.assignments, kernels, strict=True):
+        for assignment, kernel in zip(self.assignments if among is None else among, kernels, strict=True):
             found: dict[Ticket, None] = {}
             for use in assignment.uses:
                 use.gather(found)

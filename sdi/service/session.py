@@ -6,7 +6,7 @@ import logging
 import selectors
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from sdi.commands import Read
@@ -15,10 +15,12 @@ from sdi.devices.polling import Polling
 from sdi.devices.pooled import PooledMemory
 from sdi.errors import BadRecord
 from sdi.launch.counters import Counters
+from sdi.launch.issue import Issuer
 from sdi.launch.launcher import Launcher, SplitMode
 from sdi.launch.learning import Learning
 from sdi.launch.profiling import closing
 from sdi.launch.programs.builds import Note, Target
+from sdi.launch.replayers import PartsReplayer
 from sdi.player.face import Player
 from sdi.player.library import Recycled
 from sdi.profile.record.recorder import Recorder
@@ -146,6 +148,10 @@ class Session:
         self._needed = _HEADER.size
         self.num_records = 0
         self._open = True
+
+    def keep_parts(self, made: Callable[[VirtualMemory, Issuer], PartsReplayer]) -> None:
+        """Have other processes keep their parts of recordings; before ``run``."""
+        self._launcher.keep_parts(made)
 
     def _copied(self, command_id: int, status: int) -> None:
         self.post(lambda: self._engine.transfer_done(command_id, status))

@@ -75,6 +75,7 @@ class Accounting:
 
     ``peak_nbytes``: the most that was allocated on each member at a time.
     ``recorder``: of a session that is profiled.
+    ``on_report``: called by ``settle``.
     ``races``: conflicts as ``MergeResult`` has them, by cause ("kernel: arguments"): the program races.
     """
 
@@ -83,6 +84,7 @@ class Accounting:
     events: Events = field(default_factory=Events)
     recorder: Recorder | None = None
     races: Counter[str] = field(default_factory=Counter)
+    on_report: list[Callable[[], None]] = field(default_factory=list)
     _links: dict[tuple[int, int], _Sum] = field(default_factory=dict)
     _causes: dict[tuple[str, int, int], _Sum] = field(default_factory=dict)
 
@@ -154,6 +156,11 @@ class Accounting:
         self.peak_nbytes[member] = max(self.peak_nbytes[member], nbytes)
         if self.recorder is not None:
             self.recorder.resident(member, nbytes)
+
+    def settle(self) -> None:
+        """Have all that is counted late counted now: before anything is read."""
+        for count in self.on_report:
+            count()
 
     def report(self) -> dict[str, object]:
         """Everything but ``moved``, ready for JSON.  Memories are called "host", "0", "1" ..."""

@@ -13,6 +13,7 @@ from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.region import Bytes
 from sdi.region_map import RegionMap
+from sdi.vmem.replayed import Replayed
 
 _ENTRIES = 64
 """So many entries may be there before cells that are alike become one."""
@@ -69,14 +70,29 @@ class Dependencies:
     ``generation`` changes with the division into cells.  Operations that are given the memory and touch no
     byte of it wait for nothing, and nothing waits for them, but it may not go before they are done.
     ``poisoned``: bytes are poisoned, as far as was looked; kept by who knows which memories hold bytes.
+    ``replayed``: of a member of another node, the buffer's; ``memory``: then that member's.
     """
 
-    __slots__ = ("_cells", "_holders", "_limit", "_whole", "generation", "nbytes", "poisoned")
+    __slots__ = (
+        "_cells",
+        "_holders",
+        "_limit",
+        "_seen",
+        "_whole",
+        "generation",
+        "memory",
+        "nbytes",
+        "poisoned",
+        "replayed",
+    )
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, replayed: Replayed | None = None, memory: int = 0) -> None:
         self.nbytes = nbytes
         self.generation = 0
         self.poisoned = False
+        self.replayed = replayed
+        self.memory = memory
+        self._seen = 0
         self._whole = ByteRange(0, nbytes)
         self._cells = RegionMap(nbytes, _Cell(nbytes))
         self._limit = _ENTRIES
@@ -107,8 +123,19 @@ class Dependencies:
         holders = [ticket for ticket in self._holders if not ticket.done]
         return self.use((), (self._whole,)).waits(holders)
 
+    def catch_up(self) -> None:
+        """Record what replays did here of which nothing is known yet."""
+        replayed = self.replayed
+        if replayed is None or self._seen == replayed.count:
+            return
+        seen, self._seen = self._seen, replayed.count
+        for replay in replayed.since(seen):
+            for use, operation in replay.accesses.get(self, ()):
+                use.record(replay.ticket(operation))
+
     def is_idle(self) -> bool:
         """Whether all that was recorded is done."""
+        self.catch_up()
         for cell in self._cells.values(self._whole):
             if cell.writer is not None and not cell.writer.done:
                 return False
@@ -125,10 +152,12 @@ class Dependencies:
 
     def failed(self) -> list[Bytes]:
         """The bytes whose last writer failed."""
+        self.catch_up()
         return [over for over, cell in self._cells.items(self._whole) if cell.failure() is not None]
 
     def forget_failures(self, regions: Sequence[Bytes]) -> None:
         """What is in ``regions`` does not count any more: nobody reads it here before it is written."""
+        self.catch_up()
         for cell in self.cells(regions):
             if cell.failure() is not None:
                 cell.writer = None
@@ -235,9 +264,16 @@ class Use:
         """Whether the operation reads, and whether it writes."""
         return bool(self._reads), bool(self._writes)
 
+    @property
+    def touches(self) -> tuple[Dependencies, Sequence[Bytes], Sequence[Bytes]]:
+        """Of what it is a use, what it reads there, and what it writes."""
+        return self._dependencies, self._reads, self._writes
+
     def gather(self, found: dict[Ticket, None]) -> None:
         """Add what the operation waits for."""
         of = self._dependencies
+        if of.replayed is not None:
+            of.catch_up()
         if not self._is_repeated:
             self._read = of.beneath(self._reads) if self._reads else []
             self._written = of.beneath(self._writes) if self._writes else []
@@ -258,6 +294,14 @@ class Use:
 
     def by(self, ticket: Ticket) -> None:
         """Record that the operation was issued and is done when ``ticket`` is."""
+        of = self._dependencies
+        if of.replayed is not None:
+            of.catch_up()
+            of.replayed.change(of.memory)
+        self.record(ticket)
+
+    def record(self, ticket: Ticket) -> None:
+        """The same, where all that replays did before is known."""
         if not (self._reads or self._writes):
             self._dependencies.held_by(ticket)
             return

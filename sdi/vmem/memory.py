@@ -29,6 +29,7 @@ from sdi.vmem.merging.members import MemberMerges
 from sdi.vmem.merging.on_host import HostMerges
 from sdi.vmem.recovery import Recovery
 from sdi.vmem.recycling import Recycling
+from sdi.vmem.replayed import Replayed
 from sdi.vmem.scratch import ScratchMemory
 from sdi.vmem.transfers import Transfers
 
@@ -94,6 +95,10 @@ class VirtualMemory:
         self.host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}
+        # The memories of members that another process runs.
+        self._elsewhere = [
+            member_memory(member) for member, device in enumerate(devices) if device.capabilities.node
+        ]
         self.recovery = Recovery(self._buffers, self.memories, self.placement)
         self.recycling = Recycling(self.placement, post)
 
@@ -104,11 +109,20 @@ class VirtualMemory:
             nbytes,
             self.arena.allocate(nbytes),
             Directory(nbytes, defined),
-            [Dependencies(nbytes) for _ in range(len(self.placement.heaps) + 1)],
+            self._dependencies(buffer_id, nbytes),
             [None] * len(self.placement.heaps),
         )
         self._buffers[buffer_id] = buffer
         return buffer
+
+    def _dependencies(self, buffer_id: int, nbytes: int) -> list[Dependencies]:
+        """Of a new buffer, per memory; those of nodes' members know of replays."""
+        found = [Dependencies(nbytes) for _ in range(len(self.placement.heaps) + 1)]
+        if self._elsewhere:
+            replayed = Replayed(buffer_id)
+            for memory in self._elsewhere:
+                found[memory] = Dependencies(nbytes, replayed, memory)
+        return found
 
     def buffer(self, buffer_id: int) -> VirtualBuffer:
         """The buffer with this id.  Raises ClError(INVALID_MEM_OBJECT)."""

@@ -122,7 +122,7 @@ class Transfers:
         self.links.planned(copy.source, copy.target, nbytes)
         return Transfer(buffer, copy, nbytes, leave, arrive, cause, is_staged, as_region(copy.over))
 
-    def _place(self, buffer: VirtualBuffer, memory: int, by: int, over: Bytes) -> Place:
+    def place(self, buffer: VirtualBuffer, memory: int, by: int, over: Bytes) -> Place:
         """The buffer's bytes in ``memory``, those of ``over`` at least, as the member of memory ``by`` names
         them.
         """
@@ -151,7 +151,7 @@ class Transfers:
             by = next(memory for memory in ends if memory not in (HOST, memories.pooled_memory))
             from_, to = (by if memory == memories.pooled_memory else memory for memory in (source, target))
         device = memories.devices[(to or from_) - 1]
-        there, here = self._place(buffer, source, from_, over), self._place(buffer, target, to, over)
+        there, here = self.place(buffer, source, from_, over), self.place(buffer, target, to, over)
         before: dict[Ticket, None] = {}
         behind: dict[Ticket, None] = {}
         is_one = HOST in (from_, to) or from_ == to  # operation, not one at each end

@@ -1,0 +1,525 @@
+"""Recordings of which nodes keep their parts: rank 0 says once what each node does, and then to do it again.
+
+A launch that is repeated costs rank 0 one short message per node that has a part in it, not one for each
+copy, kernel and byte range.  Rank 0 keeps the head: what has to hold, what changes, and its own part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from sdi.cluster.arguments import bound
+from sdi.cluster.exchange import Exchange
+from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptUse, replay_name
+from sdi.cluster.records import NodeRecord, RecordKind, packed
+from sdi.cluster.remote_device import RemoteDevice, made_name
+from sdi.cluster.remote_node import RemoteNode, RemoteTicket
+from sdi.devices.base import BoundArgument, Device, Place
+from sdi.devices.handles import DeviceBuffer, HostBytes
+from sdi.devices.image import Sampler
+from sdi.devices.issue import Issue, Timing
+from sdi.devices.ticket import Ticket, completed
+from sdi.launch.issue import Issuer
+from sdi.launch.kernel import Binding
+from sdi.launch.recording import Assignment, Recording
+from sdi.launch.replayers import IssueParts
+from sdi.region import Region
+from sdi.vmem.dependencies import Dependencies, Use
+from sdi.vmem.directory import HOST
+from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.replayed import Accesses, NodeAccess, Replayed
+from sdi.vmem.transfers import Transfer
+
+HEADS_MAX = 512
+"""Recordings that nodes keep, the one that was replayed longest ago first out."""
+_READING = RecordKind.SEND, RecordKind.COPY, RecordKind.PEER_COPY
+_WRITING = RecordKind.RECEIVE, RecordKind.UPLOAD, RecordKind.COPY, RecordKind.PEER_COPY
+
+
+class _NotKept(Exception):
+    """A recording has something that nodes can't keep."""
+
+
+@dataclass(slots=True, eq=False)
+class _Half:
+    """What this process does of a copy each time: ``issue(waits, key)``.  ``use``: of its own memory."""
+
+    issue: Callable[[Sequence[Ticket], int], Ticket]
+    key: int
+    use: Use | None = None
+
+
+class _Keys:
+    """Numbers of the copies between processes in a recording, by what they were called when it was made."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+
+    def of(self, name: int) -> int:
+        """The copy's number."""
+        return self._known.setdefault(name, len(self._known))
+
+
+class _OwnEnds:
+    """Writes down this process' ends of copies.  Implements ``CopyEnds``."""
+
+    def __init__(self, exchange: Exchange, keys: _Keys) -> None:
+        self._exchange = exchange
+        self._keys = keys
+        self.halves: list[_Half] = []
+
+    def _write(self, key: int, issue: Callable[[Sequence[Ticket], int], Ticket]) -> Ticket:
+        self.halves.append(_Half(issue, self._keys.of(key)))
+        return completed()
+
+    def send(
+        self, device: Device, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket], to: int, key: int
+    ) -> Ticket:
+        send = self._exchange.send
+        return self._write(key, lambda waits, name: send(device, buffer, region, waits, to, name))
+
+    def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
+        send = self._exchange.send_host
+        return self._write(key, lambda waits, name: send(host, region, waits, to, name))
+
+    def receive(
+        self,
+        device: Device,
+        buffer: DeviceBuffer,
+        region: Region,
+        wait: Sequence[Ticket],
+        source: int,
+        key: int,
+    ) -> Ticket:
+        receive = self._exchange.receive
+        return self._write(key, lambda waits, name: receive(device, buffer, region, waits, source, name))
+
+    def receive_host(self, host: HostBytes, region: Region, source: int, key: int) -> Ticket:
+        raise _NotKept("what it brings to the host")
+
+
+class _Writer:
+    """Writes down a node's operations.  Implements ``Operations``.
+
+    ``shared_nbytes``: what they copy from the arena.
+    """
+
+    def __init__(self, node: RemoteNode, keys: _Keys) -> None:
+        self.node: Final = node
+        self.rank: Final = node.rank
+        self.exchange: Final = _OwnEnds(node.exchange, keys)
+        self.operations: Final[list[tuple[NodeRecord, tuple[Use, ...]]]] = []
+        self.shared_nbytes = 0
+        self._keys = keys
+
+    def place(self, host: HostBytes) -> int | None:
+        return self.node.place(host)
+
+    def copies_host(self, nbytes: int) -> None:
+        self.shared_nbytes += nbytes
+
+    def issue(
+        self,
+        kind: RecordKind,
+        member: int,
+        fields: Sequence[int],
+        wait: Sequence[Ticket],
+        tail: bytes = b"",
+        name: int = 0,
+        lands: Ticket | None = None,
+        on_host: bool = False,
+    ) -> Ticket:
+        if kind not in _READING and kind not in _WRITING:
+            raise _NotKept(kind.name)
+        number = self._keys.of(name) if kind is RecordKind.SEND else 0
+        if kind is RecordKind.RECEIVE:
+            fields = (*fields[:-1], self._keys.of(fields[-1]))
+        self.operations.append((NodeRecord(kind, member, number, tuple(fields), (), tail), ()))
+        return completed()
+
+
+def _writer(writers: dict[int, _Writer], node: RemoteNode, keys: _Keys) -> _Writer:
+    """The writer of what ``node`` does."""
+    found = writers.get(node.rank)
+    if found is None:
+        found = writers[node.rank] = _Writer(node, keys)
+    return found
+
+
+class _Operation(RemoteTicket):
+    """The ticket of an operation of a replay: the node knows it, and here it is done with all of its part."""
+
+    __slots__ = ()
+
+
+class _Replay:
+    """One replay.  Implements ``replayed.Replay``."""
+
+    __slots__ = ("_head", "_tickets", "accesses", "name", "parts")
+
+    def __init__(self, head: Head, name: int) -> None:
+        self._head = head
+        self.accesses: Accesses = head.accesses
+        self.name = name
+        self.parts: list[Ticket] = []
+        self._tickets: dict[int, Ticket] = {}
+
+    @property
+    def is_over(self) -> bool:
+        return all(part.done and part.error is None for part in self.parts)
+
+    def ticket(self, operation: int) -> Ticket:
+        at, number = self._head.operations[operation]
+        part = self.parts[at]
+        if part.done:
+            return part
+        found = self._tickets.get(operation)
+        if found is None:
+            found = self._tickets[operation] = _Operation(self._head.nodes[at], self.name + 1 + number)
+            part.when_done(partial(_follow, found))
+        return found
+
+
+def _follow(ticket: Ticket, done: Ticket) -> None:
+    ticket.complete(done.error, done.start_ns, done.end_ns)
+
+
+class Head:
+    """Rank 0's of one recording.  Owned by: sdi-scheduler.
+
+    ``number``: what nodes call the recording.  ``nodes``: those that have a part.  ``operations``: of all
+    parts, which node's, and their number there.  ``accesses``: see ``Replay``.  ``buffers``: those that
+    nodes' members use.
+    """
+
+    def __init__(self, number: int, recording: Recording, placed: int) -> None:
+        self.number = number
+        self.recording = recording
+        self.placed = placed
+        self.nodes: list[RemoteNode] = []
+        self.operations: list[tuple[int, int]] = []
+        self.accesses: dict[object, list[tuple[NodeAccess, int]]] = {}
+        self.buffers: set[int] = set()
+        self.own: list[tuple[Assignment, int, int]] = []
+        self.replays = 0
+        self._replayed: list[tuple[Replayed, list[Dependencies]]] = []
+        self._seen: list[int] = []  # of each of these, how often something else had used it
+        self._copies: list[_Half | Transfer] = []  # this process' own part
+        self._counted: list[Transfer] = []
+        self._host: list[tuple[Use, int]] = []  # of the host's bytes, which nodes find in the arena
+        self._on_host: set[int] = set()
+        self._shared: list[int] = []
+        self._holes: tuple[int, ...] = ()
+        self._given: tuple[Binding | None, bytes] = None, b""
+
+    def build(self, binding: Binding, memory: VirtualMemory, issuer: Issuer, where: tuple[int, ...]) -> None:
+        """Find what each node does, and tell it.  Raises _NotKept, ClError."""
+        keys = _Keys()
+        writers: dict[int, _Writer] = {}
+        for transfer in self.recording.transfers:
+            self._write_transfer(transfer, memory, writers, keys)
+        self._write_launches(binding, memory, issuer, where, writers, keys)
+        if any(len(writer.operations) + 1 >= OPERATIONS_MAX for writer in writers.values()):
+            raise _NotKept("very many operations")
+        for at, writer in enumerate(writers.values()):
+            self.nodes.append(writer.node)
+            self._shared.append(writer.shared_nbytes)
+            kept = [self._operation(at, number, *each) for number, each in enumerate(writer.operations)]
+            part = pickle.dumps(KeptPart(tuple(kept), self._holes))
+            writer.node.say(packed(RecordKind.KEEP, 0, self.number, tail=part))
+        self._seen = [-1] * len(self._replayed)
+        self._on_host = {operation for _, operation in self._host}
+
+    def _operation(self, at: int, number: int, record: NodeRecord, uses: tuple[Use, ...]) -> KeptOperation:
+        """Operation ``number`` of node ``at``, as that keeps it."""
+        operation = len(self.operations)
+        self.operations.append((at, number))
+        self._host += [(use, operation) for use in uses if not _is_kept(use)]
+        kept = tuple([self._access(use, operation) for use in uses if _is_kept(use)])
+        return KeptOperation(
+            record.kind, record.member, record.ticket, record.fields, bytes(record.tail), kept
+        )
+
+    def _access(self, use: Use, operation: int) -> KeptUse:
+        dependencies, reads, writes = use.touches
+        replayed = dependencies.replayed
+        assert replayed is not None
+        self.accesses.setdefault(dependencies, []).append((use, operation))
+        self.buffers.add(replayed.buffer)
+        for known, used in self._replayed:
+            if known is replayed:
+                if dependencies not in used:
+                    used.append(dependencies)
+                break
+        else:
+            self._replayed.append((replayed, [dependencies]))
+        return KeptUse(replayed.buffer, dependencies.memory, dependencies.nbytes, tuple(reads), tuple(writes))
+
+    def _write_transfer(
+        self, transfer: Transfer, memory: VirtualMemory, writers: dict[int, _Writer], keys: _Keys
+    ) -> None:
+        source, target = transfer.copy.source, transfer.copy.target
+        devices = memory.devices
+        if target == HOST or max(source, target) > len(devices):
+            raise _NotKept("a copy to the host, or in pooled memory")
+        from_ = devices[source - 1] if source != HOST else None
+        if not any(isinstance(device, RemoteDevice) for device in (from_, devices[target - 1])):
+            self._copies.append(transfer)
+            return
+
+        def written(memory_number: int) -> Place:
+            place = memory.transfers.place(
+                transfer.buffer, memory_number, memory_number or target, transfer.copy.over
+            )
+            device = place.device
+            if not isinstance(device, RemoteDevice):
+                return place
+            return place._replace(device=device.into(_writer(writers, device.node, keys)))
+
+        there, here = written(source), written(target)
+        halves: list[_Half] = []
+        counts = {rank: len(writer.operations) for rank, writer in writers.items()}
+        for writer in writers.values():
+            writer.exchange.halves = halves
+        assert here.device is not None
+        here.device.copy(there, here, transfer.region, (), ())
+        for half in halves:
+            half.use = transfer.arrive if isinstance(from_, RemoteDevice) else transfer.leave
+        self._copies += halves
+        self._counted.append(transfer)
+        for rank, writer in writers.items():
+            for at in range(counts[rank], len(writer.operations)):
+                record, _ = writer.operations[at]
+                # An upload finds the host's bytes in the arena.
+                reads = record.kind in _READING or record.kind is RecordKind.UPLOAD
+                uses = ([transfer.leave] if reads else []) + (
+                    [transfer.arrive] if record.kind in _WRITING else []
+                )
+                writer.operations[at] = record, tuple(uses)
+
+    def _write_launches(
+        self,
+        binding: Binding,
+        memory: VirtualMemory,
+        issuer: Issuer,
+        where: tuple[int, ...],
+        writers: dict[int, _Writer],
+        keys: _Keys,
+    ) -> None:
+        recording, chunk = self.recording, binding.launch_plan.chunks[0]
+        self._holes = _holes(binding)
+        for k, (of, assignment) in enumerate(zip(chunk.members, recording.assignments, strict=True)):
+            member = where[of]
+            device = memory.devices[member]
+            if not isinstance(device, RemoteDevice):
+                self.own.append((assignment, k, member))
+                continue
+            program, arguments = issuer.arguments(binding, chunk, k, member)
+            writer = _writer(writers, device.node, keys)
+            box = (*assignment.groups, *recording.local_size, recording.work_dim)
+            fields = (made_name(program), *box)
+            tail = bound(binding.kernel.model.name, arguments, made_name)
+            record = NodeRecord(RecordKind.LAUNCH, device.number, 0, fields, (), tail)
+            writer.operations.append((record, assignment.uses))
+
+    def is_there(self) -> bool:
+        """Whether all nodes that have a part are."""
+        return all(node.failure is None for node in self.nodes)
+
+    def replay(
+        self,
+        binding: Binding,
+        memory: VirtualMemory,
+        issuer: Issuer,
+        issue: Issue,
+        timing: Timing,
+        name: int,
+        first: int,
+    ) -> list[Ticket]:
+        """Have all parts done once more, as the replay ``name``; the tickets of parts and own kernels.
+
+        ``first``: the first replay behind which nodes put later ones.
+        """
+        made = _Replay(self, name)
+        self._say_waits(name, first)
+        known, given = self._given
+        if known is not binding:
+            given = _given(binding, self._holes)
+            self._given = binding, given
+        record = packed(RecordKind.REPLAY, 0, name, (self.number, timing.value), tail=given)
+        for node, nbytes in zip(self.nodes, self._shared, strict=True):
+            made.parts.append(node.replay(name, record))
+            if nbytes:
+                node.copies_host(nbytes)
+        for copy in self._copies:
+            if isinstance(copy, Transfer):
+                memory.transfers.perform(copy, issue, is_repeated=True)
+                continue
+            assert copy.use is not None
+            copy.use.by(copy.issue(copy.use.waits(), name + copy.key))
+        for use, operation in self._host:
+            use.by(made.ticket(operation))
+        recording = self.recording
+        kernels = [issuer.kernel(binding, 0, k, member) for _, k, member in self.own]
+        own = (
+            recording.start(kernels, timing, [assignment for assignment, _, _ in self.own]) if kernels else []
+        )
+        for change in recording.changes:
+            change.directory.enter(change.after)
+        for replayed, _ in self._replayed:
+            replayed.by(made)
+        self.replays += 1
+        return [*made.parts, *own]
+
+    def count(self, memory: VirtualMemory) -> None:
+        """Have the accounts know what was copied since this was last called."""
+        for transfer in self._counted:
+            source, target = transfer.copy.source, transfer.copy.target
+            memory.accounting.repeated(source, target, transfer.nbytes, transfer.cause, self.replays)
+        self.replays = 0
+
+    def _say_waits(self, name: int, first: int) -> None:
+        """Tell nodes what operations wait for that no replay from ``first`` on did."""
+        waits: dict[int, dict[Ticket, None]] = {}
+        for use, operation in self._host:
+            use.gather(waits.setdefault(operation, {}))
+        for at, (replayed, used) in enumerate(self._replayed):
+            seen = self._seen[at]
+            if seen == replayed.changes:
+                continue
+            self._seen[at] = replayed.changes
+            for dependencies in used:
+                if seen < 0 or replayed.changed.get(dependencies.memory, 0) > seen:
+                    for access, operation in self.accesses[dependencies]:
+                        access.gather(waits.setdefault(operation, {}))
+        for operation, found in waits.items():
+            at, number = self.operations[operation]
+            node = self.nodes[at]
+            others = [ticket for ticket in found if not _is_ordered(ticket, node, first)]
+            if others:
+                node.wait_before(name, number, others, operation in self._on_host)
+
+
+def _is_kept(use: Use) -> bool:
+    """Whether what it uses is the memory of a node's member."""
+    dependencies, _, _ = use.touches
+    return dependencies.replayed is not None
+
+
+def _is_ordered(ticket: Ticket, node: RemoteNode, first: int) -> bool:
+    """Whether the node itself puts what follows behind it: it is of replay ``first`` or a later one."""
+    return isinstance(ticket, RemoteTicket) and ticket.owner is node and ticket.name >= first
+
+
+def _holes(binding: Binding) -> tuple[int, ...]:
+    """The numbers of the arguments in which launches by one recording may differ."""
+    return tuple([n for n, value in enumerate(binding.values) if isinstance(value, bytes | Sampler)])
+
+
+def _given(binding: Binding, holes: Sequence[int]) -> bytes:
+    found: list[BoundArgument] = []
+    for hole in holes:
+        value = binding.values[hole]
+        assert isinstance(value, bytes | Sampler)
+        found.append(value)
+    return bound("", found, made_name) if found else b""
+
+
+class Heads:
+    """All of a session.  Implements ``launch.replayers.PartsReplayer``.  Owned by: sdi-scheduler.
+
+    ``nodes``: of the job.
+    """
+
+    def __init__(self, nodes: Sequence[RemoteNode], memory: VirtualMemory, issuer: Issuer) -> None:
+        self._nodes = nodes
+        self._memory = memory
+        self._issuer = issuer
+        self._heads: OrderedDict[Recording, Head | None] = OrderedDict()
+        self._numbers = itertools.count(1)
+        self._replays = itertools.count(1)
+        self._first = replay_name(1)
+        self._has_failed = False
+        memory.accounting.on_report.append(self._count)
+
+    def find(self, binding: Binding, recording: Recording) -> IssueParts | None:
+        """What has nodes replay a recording, which they keep from now on if they can.  Raises ClError."""
+        if self._has_failed:
+            self._begin_anew()
+        if self._memory.accounting.recorder is not None:  # who wants to know when each operation ran
+            return None
+        head = self._heads.get(recording)
+        if head is not None and (head.placed != recording.placed or not head.is_there()):
+            self._drop(recording)
+            head = None
+        if recording not in self._heads:
+            head = self._heads[recording] = self._made(binding, recording)
+            while len(self._heads) > HEADS_MAX:
+                self._drop(next(iter(self._heads)))
+        self._heads.move_to_end(recording)
+        return None if head is None else partial(self._replay, head, binding)
+
+    def _replay(self, head: Head, binding: Binding, issue: Issue, timing: Timing) -> list[Ticket]:
+        name = replay_name(next(self._replays))
+        tickets = head.replay(binding, self._memory, self._issuer, issue, timing, name, self._first)
+        for ticket in tickets[: len(head.nodes)]:
+            ticket.when_done(self._look)
+        return tickets
+
+    def _look(self, done: Ticket) -> None:
+        """A part is done.  Any thread."""
+        if done.error is not None:
+            self._has_failed = True
+
+    def _made(self, binding: Binding, recording: Recording) -> Head | None:
+        head = Head(next(self._numbers), recording, recording.placed)
+        try:
+            head.build(binding, self._memory, self._issuer, recording.where)
+        except _NotKept:
+            return None
+        if not head.nodes:
+            return None
+        for buffer in head.buffers:
+            self._memory.buffer(buffer).on_release.add(self._forget_buffer)
+        return head
+
+    def _drop(self, recording: Recording) -> None:
+        """Nodes keep it no more."""
+        head = self._heads.pop(recording)
+        if head is not None:
+            head.count(self._memory)
+            for node in head.nodes:
+                node.say(packed(RecordKind.KEEP, 0, head.number))
+
+    def _forget_buffer(self, buffer: int) -> None:
+        """A buffer is released: nothing names it any more."""
+        ranks: dict[RemoteNode, None] = {}
+        for recording, head in list(self._heads.items()):
+            if head is not None and buffer in head.buffers:
+                ranks.update(dict.fromkeys(head.nodes))
+                self._drop(recording)
+        for node in ranks:
+            node.say(packed(RecordKind.FORGET, 0, buffer))
+
+    def _begin_anew(self) -> None:
+        """A replay failed: what nodes know of what failed is not told to them otherwise, so they forget all.
+
+        What they still do counts as done by nobody they know: who comes next waits for its tickets.
+        """
+        self._has_failed = False
+        for recording in list(self._heads):
+            self._drop(recording)
+        for node in self._nodes:
+            node.say(packed(RecordKind.FORGET, 0, 0))
+        self._first = replay_name(next(self._replays) + 1)
+
+    def _count(self) -> None:
+        for head in self._heads.values():
+            if head is not None:
+                head.count(self._memory)

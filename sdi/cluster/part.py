@@ -1,0 +1,166 @@
+"""A node's part of a recording: kept as data, and done again when rank 0 says so.
+
+The node orders what parts do in its members' memories by dependencies of its own; what else rank 0 has it do
+there is not among them, so rank 0 says which tickets of that kind an operation of a replay waits for.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from sdi.cluster.arguments import arguments_of
+from sdi.cluster.records import NodeRecord, RecordKind
+from sdi.devices.base import BoundArgument, Device
+from sdi.devices.handles import BoundKernel, DeviceProgram
+from sdi.devices.issue import Timing
+from sdi.devices.ticket import Ticket
+from sdi.ndrange import Int3
+from sdi.region import Bytes
+from sdi.vmem.dependencies import Use
+
+REPLAYS = 1 << 62
+"""Names of replays' tickets are larger, those of others smaller."""
+OPERATIONS_MAX = 1 << 20
+"""In a part.  In replay ``name`` its operation k has the ticket ``name + 1 + k``, copy k of the
+recording the key ``name + k``."""
+_BOUND_MAX = 64
+"""So many sets of arguments that change are kept bound."""
+
+
+def replay_name(number: int) -> int:
+    """What the replay of that number is called on all nodes."""
+    return REPLAYS + number * OPERATIONS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUse:
+    """What an operation reads and writes of ``nbytes`` of a root buffer in one memory."""
+
+    buffer: int
+    memory: int
+    nbytes: int
+    reads: tuple[Bytes, ...]
+    writes: tuple[Bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOperation:
+    """A record, of which ``ticket`` is 0, or the number of the copy in the recording where it is SEND's key,
+    as is the last field of RECEIVE's.  ``fields`` of a launch: of LAUNCH, with the program for the kernel;
+    ``tail``: its kernel's name and arguments.
+    """
+
+    kind: int
+    member: int
+    ticket: int
+    fields: tuple[int, ...]
+    tail: bytes
+    uses: tuple[KeptUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPart:
+    """``holes``: the numbers of the arguments that each replay has anew."""
+
+    operations: tuple[KeptOperation, ...]
+    holes: tuple[int, ...]
+
+
+class _Launch:
+    """A kernel with the arguments that it was launched with, and with those of late."""
+
+    def __init__(self, device: Device, operation: KeptOperation, objects: Mapping[int, object]) -> None:
+        program, gx, gy, gz, lx, ly, lz, dimensions = operation.fields
+        self.name, self._arguments = arguments_of(operation.tail, objects)
+        self._program = cast(DeviceProgram, objects[program])
+        self._device = device
+        self._box: tuple[Int3, Int3, int] = (gx, gy, gz), (lx, ly, lz), dimensions
+        self._bound: dict[bytes, BoundKernel] = {}
+
+    def issue(self, holes: Sequence[int], given: bytes, wait: Sequence[Ticket], timing: Timing) -> Ticket:
+        """Launch it.  ``given``: the arguments of ``holes``, packed."""
+        bound = self._bound.get(given)
+        if bound is None:
+            if len(self._bound) >= _BOUND_MAX:
+                self._bound.clear()
+            arguments: list[BoundArgument] = list(self._arguments)
+            if holes:
+                _, values = arguments_of(given, {})
+                for hole, value in zip(holes, values, strict=True):
+                    arguments[hole] = value
+            bound = self._bound[given] = self._device.bind(self._program, self.name, arguments)
+        return self._device.launch(bound, *self._box, wait, timing)
+
+
+class Part:
+    """One that is kept.  Owned by: sdi-net, as all of the node."""
+
+    def __init__(
+        self,
+        tail: bytes | memoryview,
+        devices: Sequence[Device],
+        objects: Mapping[int, object],
+        use: Callable[[KeptUse], Use],
+    ) -> None:
+        """As a record KEEP has it.  Raises why it can't be kept."""
+        kept = pickle.loads(tail)
+        assert isinstance(kept, KeptPart)
+        self._holes = kept.holes
+        self._operations: list[tuple[NodeRecord, _Launch | None, tuple[Use, ...]]] = []
+        for each in kept.operations:
+            record = NodeRecord(RecordKind(each.kind), each.member, each.ticket, each.fields, (), each.tail)
+            is_launch = record.kind is RecordKind.LAUNCH
+            launch = _Launch(devices[each.member], each, objects) if is_launch else None
+            self._operations.append((record, launch, tuple([use(one) for one in each.uses])))
+        self.members = frozenset(each.member for each in kept.operations)
+
+    def replay(
+        self,
+        name: int,
+        given: bytes,
+        timing: Timing,
+        before: Mapping[int, Sequence[Ticket]],
+        issue: Callable[[NodeRecord, list[Ticket]], Ticket],
+    ) -> tuple[list[Ticket], list[Ticket]]:
+        """Issue all of it once more: the tickets of its operations, and those of launches among them.
+
+        ``given``: arguments, see ``KeptPart.holes``.  ``before``: what operations wait for beside what parts
+        do.  ``issue``: does a record's operation, and never raises.
+        """
+        tickets, launches = [], []
+        for number, (record, launch, uses) in enumerate(self._operations):
+            found = dict.fromkeys(before.get(number, ()))
+            for use in uses:
+                use.gather(found)
+            if launch is None:
+                ticket = issue(_keyed(record, name), list(found))
+            else:
+                ticket = _launched(launch, self._holes, given, list(found), timing)
+                launches.append(ticket)
+            for use in uses:
+                use.by(ticket)
+            tickets.append(ticket)
+        return tickets, launches
+
+
+def _keyed(record: NodeRecord, name: int) -> NodeRecord:
+    """With the keys that copies between nodes have in this replay."""
+    if record.kind is RecordKind.SEND:
+        return replace(record, ticket=name + record.ticket)
+    if record.kind is RecordKind.RECEIVE:
+        return replace(record, fields=(*record.fields[:-1], name + record.fields[-1]))
+    return record
+
+
+def _launched(
+    launch: _Launch, holes: Sequence[int], given: bytes, wait: list[Ticket], timing: Timing
+) -> Ticket:
+    try:
+        return launch.issue(holes, given, wait, timing)
+    except Exception as error:
+        ticket = Ticket()
+        ticket.complete(error)
+        return ticket

@@ -1,0 +1,36 @@
+"""Who else than Python here carries out recordings: the player, and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sdi.devices.handles import BoundKernel
+from sdi.devices.issue import Issue, Timing
+from sdi.devices.ticket import Ticket
+from sdi.launch.kernel import Binding
+from sdi.launch.recording import Recording
+
+
+class Replayer(Protocol):
+    """Who executes recordings without Python: ``sdi/player``."""
+
+    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
+        """A launch that may be issued again was issued as ``recording``."""
+        ...
+
+    def changed(self) -> None:
+        """What many recordings rest on is no more as it was."""
+        ...
+
+
+IssueParts = Callable[[Issue, Timing], list[Ticket]]
+"""Issues a recording once more, like ``Recording.replay``."""
+
+
+class PartsReplayer(Protocol):
+    """Who has nodes keep their parts of recordings: ``cluster/head.py``."""
+
+    def find(self, binding: Binding, recording: Recording) -> IssueParts | None:
+        """What has nodes replay a recording; None where they don't keep it.  Raises ClError."""
+        ...
