@@ -11,7 +11,7 @@ from sdi.cli.verdict import Course, verdict
 from sdi.sizes import size
 from sdi.wire.records import COMMANDS
 
-_SUMS = ("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes")
+_SUMS = ("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "node_replays")
 
 _FAILURES_SHOWN = 3
 
@@ -88,7 +88,8 @@ class SessionCounts:
     ``failures``: what builds and commands that failed said.
     ``lost_nbytes``: what members alone had that were lost.
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
-    ``network``: from one node to another.
+    ``network``: from one node to another.  ``node_replays``: launches that nodes carried out by what they
+    keep of them.
     ``records``: by kind, how many were replayed ("played"), or left to Python: see ``player.library.WHYS``.
     """
 
@@ -101,6 +102,7 @@ class SessionCounts:
     lost_nbytes: int = 0
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
+    node_replays: int = 0
     network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
     records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     courses: tuple[Course, ...] = ()
@@ -221,6 +223,9 @@ def report(counters: SessionCounts) -> str:
         )
     if counters.records:
         lines.append(f"replayed: {replayed(counters.records)}")
+    if counters.node_replays:
+        launches = sum(kernel.launches_split + kernel.launches_whole for kernel in counters.kernels.values())
+        lines.append(f"replayed by nodes: {counters.node_replays} of {launches} launches")
     if counters.network:
         links = [("network", "messages", "of buffers", "what to do", "in shared memory")]
         for (from_, to), sent in sorted(counters.network.items()):

@@ -16,10 +16,12 @@ from typing import Final
 
 from sdi.cluster.arguments import bound
 from sdi.cluster.exchange import Exchange
+from sdi.cluster.job import Job
 from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptUse, replay_name
 from sdi.cluster.records import NodeRecord, RecordKind, packed
 from sdi.cluster.remote_device import RemoteDevice, made_name
 from sdi.cluster.remote_node import RemoteNode, RemoteTicket
+from sdi.cluster.tree import FIRST, Tree
 from sdi.devices.base import BoundArgument, Device, Place
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.image import Sampler
@@ -38,6 +40,8 @@ from sdi.vmem.transfers import Transfer
 
 HEADS_MAX = 512
 """Recordings that nodes keep, the one that was replayed longest ago first out."""
+TOUCHED = 64
+"""So many uses of places may lie between two notes that a recording's are in use: there may be very many."""
 _READING = RecordKind.SEND, RecordKind.COPY, RecordKind.PEER_COPY
 _WRITING = RecordKind.RECEIVE, RecordKind.UPLOAD, RecordKind.COPY, RecordKind.PEER_COPY
 
@@ -167,7 +171,7 @@ class _Replay:
         self._head = head
         self.accesses: Accesses = head.accesses
         self.name = name
-        self.parts: list[Ticket] = []
+        self.parts: list[Ticket] = []  # one for each node, or one for all
         self._tickets: dict[int, Ticket] = {}
 
     @property
@@ -176,7 +180,7 @@ class _Replay:
 
     def ticket(self, operation: int) -> Ticket:
         at, number = self._head.operations[operation]
-        part = self.parts[at]
+        part = self.parts[at] if len(self.parts) > 1 else self.parts[0]
         if part.done:
             return part
         found = self._tickets.get(operation)
@@ -194,15 +198,18 @@ class Head:
     """Rank 0's of one recording.  Owned by: sdi-scheduler.
 
     ``number``: what nodes call the recording.  ``nodes``: those that have a part.  ``operations``: of all
-    parts, which node's, and their number there.  ``accesses``: see ``Replay``.  ``buffers``: those that
+    parts, which node's, and their number there.  ``placed``, ``losses``: the recording's places, and how many
+    nodes were lost, when it was made.  ``accesses``: see ``Replay``.  ``buffers``: those that
     nodes' members use.
     """
 
-    def __init__(self, number: int, recording: Recording, placed: int) -> None:
+    def __init__(self, number: int, recording: Recording, losses: int) -> None:
         self.number = number
         self.recording = recording
-        self.placed = placed
+        self.placed = recording.placed
+        self.losses = losses
         self.nodes: list[RemoteNode] = []
+        self.ranks: frozenset[int] = frozenset()
         self.operations: list[tuple[int, int]] = []
         self.accesses: dict[object, list[tuple[NodeAccess, int]]] = {}
         self.buffers: set[int] = set()
@@ -214,9 +221,10 @@ class Head:
         self._counted: list[Transfer] = []
         self._host: list[tuple[Use, int]] = []  # of the host's bytes, which nodes find in the arena
         self._on_host: set[int] = set()
-        self._shared: list[int] = []
+        self._shared: list[tuple[RemoteNode, int]] = []
         self._holes: tuple[int, ...] = ()
         self._given: tuple[Binding | None, bytes] = None, b""
+        self._touch_at = 0
 
     def build(self, binding: Binding, memory: VirtualMemory, issuer: Issuer, where: tuple[int, ...]) -> None:
         """Find what each node does, and tell it.  Raises _NotKept, ClError."""
@@ -229,12 +237,14 @@ class Head:
             raise _NotKept("very many operations")
         for at, writer in enumerate(writers.values()):
             self.nodes.append(writer.node)
-            self._shared.append(writer.shared_nbytes)
+            if writer.shared_nbytes:
+                self._shared.append((writer.node, writer.shared_nbytes))
             kept = [self._operation(at, number, *each) for number, each in enumerate(writer.operations)]
             part = pickle.dumps(KeptPart(tuple(kept), self._holes))
             writer.node.say(packed(RecordKind.KEEP, 0, self.number, tail=part))
         self._seen = [-1] * len(self._replayed)
         self._on_host = {operation for _, operation in self._host}
+        self.ranks = frozenset(writers)
 
     def _operation(self, at: int, number: int, record: NodeRecord, uses: tuple[Use, ...]) -> KeptOperation:
         """Operation ``number`` of node ``at``, as that keeps it."""
@@ -328,10 +338,6 @@ class Head:
             record = NodeRecord(RecordKind.LAUNCH, device.number, 0, fields, (), tail)
             writer.operations.append((record, assignment.uses))
 
-    def is_there(self) -> bool:
-        """Whether all nodes that have a part are."""
-        return all(node.failure is None for node in self.nodes)
-
     def replay(
         self,
         binding: Binding,
@@ -341,6 +347,7 @@ class Head:
         timing: Timing,
         name: int,
         first: int,
+        tree: Tree,
     ) -> list[Ticket]:
         """Have all parts done once more, as the replay ``name``; the tickets of parts and own kernels.
 
@@ -352,11 +359,13 @@ class Head:
         if known is not binding:
             given = _given(binding, self._holes)
             self._given = binding, given
-        record = packed(RecordKind.REPLAY, 0, name, (self.number, timing.value), tail=given)
-        for node, nbytes in zip(self.nodes, self._shared, strict=True):
-            made.parts.append(node.replay(name, record))
-            if nbytes:
-                node.copies_host(nbytes)
+        if tree.is_on and len(self.nodes) > FIRST:
+            made.parts = [tree.spread(name, self.number, timing.value, given, self.ranks)]
+        else:
+            record = packed(RecordKind.REPLAY, 0, name, (self.number, timing.value), tail=given)
+            made.parts = [node.replay(name, record) for node in self.nodes]
+        for node, nbytes in self._shared:
+            node.copies_host(nbytes)
         for copy in self._copies:
             if isinstance(copy, Transfer):
                 memory.transfers.perform(copy, issue, is_repeated=True)
@@ -372,6 +381,10 @@ class Head:
         )
         for change in recording.changes:
             change.directory.enter(change.after)
+        is_due = memory.placed.clock >= self._touch_at
+        memory.placed.touch(recording.allocations if is_due else ())
+        if is_due:
+            self._touch_at = memory.placed.clock + TOUCHED
         for replayed, _ in self._replayed:
             replayed.by(made)
         self.replays += 1
@@ -382,6 +395,7 @@ class Head:
         for transfer in self._counted:
             source, target = transfer.copy.source, transfer.copy.target
             memory.accounting.repeated(source, target, transfer.nbytes, transfer.cause, self.replays)
+        memory.accounting.events.node_replays += self.replays
         self.replays = 0
 
     def _say_waits(self, name: int, first: int) -> None:
@@ -432,13 +446,10 @@ def _given(binding: Binding, holes: Sequence[int]) -> bytes:
 
 
 class Heads:
-    """All of a session.  Implements ``launch.replayers.PartsReplayer``.  Owned by: sdi-scheduler.
+    """All of a session.  Implements ``launch.replayers.PartsReplayer``.  Owned by: sdi-scheduler."""
 
-    ``nodes``: of the job.
-    """
-
-    def __init__(self, nodes: Sequence[RemoteNode], memory: VirtualMemory, issuer: Issuer) -> None:
-        self._nodes = nodes
+    def __init__(self, job: Job, memory: VirtualMemory, issuer: Issuer) -> None:
+        self._job = job
         self._memory = memory
         self._issuer = issuer
         self._heads: OrderedDict[Recording, Head | None] = OrderedDict()
@@ -455,7 +466,7 @@ class Heads:
         if self._memory.accounting.recorder is not None:  # who wants to know when each operation ran
             return None
         head = self._heads.get(recording)
-        if head is not None and (head.placed != recording.placed or not head.is_there()):
+        if head is not None and (head.placed, head.losses) != (recording.placed, self._job.losses):
             self._drop(recording)
             head = None
         if recording not in self._heads:
@@ -467,8 +478,10 @@ class Heads:
 
     def _replay(self, head: Head, binding: Binding, issue: Issue, timing: Timing) -> list[Ticket]:
         name = replay_name(next(self._replays))
-        tickets = head.replay(binding, self._memory, self._issuer, issue, timing, name, self._first)
-        for ticket in tickets[: len(head.nodes)]:
+        tickets = head.replay(
+            binding, self._memory, self._issuer, issue, timing, name, self._first, self._job.tree
+        )
+        for ticket in tickets:
             ticket.when_done(self._look)
         return tickets
 
@@ -478,7 +491,7 @@ class Heads:
             self._has_failed = True
 
     def _made(self, binding: Binding, recording: Recording) -> Head | None:
-        head = Head(next(self._numbers), recording, recording.placed)
+        head = Head(next(self._numbers), recording, self._job.losses)
         try:
             head.build(binding, self._memory, self._issuer, recording.where)
         except _NotKept:
@@ -515,7 +528,7 @@ class Heads:
         self._has_failed = False
         for recording in list(self._heads):
             self._drop(recording)
-        for node in self._nodes:
+        for node in self._job.nodes.values():
             node.say(packed(RecordKind.FORGET, 0, 0))
         self._first = replay_name(next(self._replays) + 1)
 

@@ -102,7 +102,7 @@ class Hub:
             room_nbytes = int(handed.arguments[0])
             session = begin(handed.commands, handed.notices, room_nbytes, settings, self._open)
             if session is not None:
-                session.keep_parts(partial(Heads, tuple(job.nodes.values())))
+                session.keep_parts(partial(Heads, job))
                 run(session)
                 session.counters.network = {
                     ends: asdict(traffic) for ends, traffic in job.traffic().items() if traffic.messages

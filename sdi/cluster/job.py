@@ -19,6 +19,7 @@ from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import ROOT, Failures, RemoteNode
 from sdi.cluster.shared import Pool
 from sdi.cluster.transport import Room, Traffic, Transport, copied
+from sdi.cluster.tree import Tree
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities, MemberKind
 from sdi.devices.discover import MemberSettings
@@ -63,6 +64,7 @@ class JobError(RuntimeError):
 class Job:
     """Rank 0's end of the connections to all nodes.  Implements ``Receiver`` and ``Pollable``.
 
+    ``losses``: so many nodes were lost.
     ``printed`` is told what kernels print on nodes; it may change with the session.
     """
 
@@ -70,6 +72,7 @@ class Job:
         self._transport: Final = MixedTransport(transport)
         self.exchange: Final = Exchange(self._transport)
         self._controls: dict[int, socket.socket] = {}
+        self.losses = 0
         self.printed: Callable[[bytes], None] = lambda text: None
         self.polling: Final = Polling()
         """Of the session, one at a time, that has members of the job."""
@@ -79,6 +82,9 @@ class Job:
             for rank in range(transport.size)
             if rank != ROOT
         }
+        self.tree: Final = Tree(self._transport, self.nodes, failures.of)
+        for node in self.nodes.values():
+            node.tree = self.tree
         self.facts: dict[int, NodeFacts] = {}
         self._before: dict[int, Traffic] = {}
         self._members: list[RemoteDevice] = []
@@ -271,6 +277,8 @@ class Job:
         for record in records(batch):
             if record.kind in (RecordKind.DATA, RecordKind.RETURN):
                 room = self.exchange.received(source, record)
+            elif record.kind is RecordKind.SUMMED:
+                self.tree.heard(source, record)
             elif source in self.nodes:
                 self.nodes[source].heard(record)
             else:
@@ -278,12 +286,13 @@ class Job:
         return room if bulk_nbytes else None
 
     def lost(self, rank: int, why: str) -> None:
+        self.losses += 1
         self.exchange.lost(rank, DeviceFailed(f"rank {rank}", why))
         for other, node in self.nodes.items():
             if other != rank and node.failure is None:
-                node.say(packed(RecordKind.GONE, 0, 0, (rank,)))
-                node.flush()
+                self._transport.send(other, packed(RecordKind.GONE, 0, 0, (rank,)))
         self.nodes[rank].lost(why)
+        self.tree.lost(rank, self.nodes[rank].failure or DeviceLost(f"rank {rank}", why))
 
     def is_busy(self) -> bool:
-        return any(node.is_busy for node in self.nodes.values())
+        return self.tree.is_busy or any(node.is_busy for node in self.nodes.values())

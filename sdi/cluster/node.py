@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -39,6 +40,7 @@ from sdi.cluster.records import (
 )
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Traffic, copied
+from sdi.cluster.tree import Branch
 from sdi.devices.base import Comparison, Device, MergeStep, Place
 from sdi.devices.copying import across, download, upload, within
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
@@ -87,6 +89,8 @@ class Node:
         self._parts: dict[int, Part | Exception] = {}
         self._dependencies: dict[int, dict[int, Dependencies]] = {}  # of parts, by root buffer and memory
         self._awaited: dict[int, dict[int, list[Ticket]]] = {}
+        self._branch: Final = Branch(transport, self._spread, self._forget_tickets)
+        self._held: deque[NodeRecord] = deque()  # direct records behind a replay that has not come
         self._lock: Final = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
         self._told: deque[tuple[int, list[int]]] = deque()  # counted over all sessions, as rank 0 does
@@ -112,15 +116,46 @@ class Node:
         for record in records(batch):
             if record.kind in (RecordKind.DATA, RecordKind.RETURN):
                 room = self._exchange.received(source, record)
-            elif source == ROOT:
-                self._do(record)
-                touched.add(record.member)
-            else:
+            elif record.kind is RecordKind.SPREAD:
+                self._branch.received(record)
+                self._go_on()
+            elif record.kind is RecordKind.SUMMED:
+                self._branch.answered(source, record)
+            elif source != ROOT:
                 raise DamagedBatch(f"rank {source} sent {record.kind.name}")
+            elif record.kind is RecordKind.GONE:
+                self._gone(record.fields[0])
+            elif self._held or not self._branch.may_act(record):
+                self._held.append(replace(record, tail=bytes(record.tail)))
+            else:
+                self._act(record)
+                touched.add(record.member)
+        if self._branch.is_waiting:
+            self._go_on()
         for member in touched:
             if member < len(self._devices):
                 self._devices[member].flush()
         return room if bulk_nbytes else None
+
+    def _act(self, record: NodeRecord) -> None:
+        """Do what a direct record asks for."""
+        if record.kind is not RecordKind.BEHIND:
+            self._do(record)
+            self._branch.counts()
+
+    def _go_on(self) -> None:
+        """Do replays and direct records whose turn it is now."""
+        while self._branch.act() or (self._held and self._branch.may_act(self._held[0])):
+            while self._held and self._branch.may_act(self._held[0]):
+                record = self._held.popleft()
+                self._act(record)
+                if record.member < len(self._devices):
+                    self._devices[record.member].flush()
+
+    def _gone(self, rank: int) -> None:
+        """Another node is lost."""
+        self._exchange.lost(rank, DeviceFailed(f"rank {rank}", "it is lost"))
+        self._branch.lost()
 
     def _look(self) -> bool:
         """Complete what is done on members, as long as more is soon; then their threads do.  On sdi-near."""
@@ -255,9 +290,8 @@ class Node:
                 self._answer(record, pickle.dumps(self._traffic()))
             case RecordKind.LEAVE:
                 self.left.set()
-            case RecordKind.GONE:
-                why = DeviceFailed(f"rank {record.fields[0]}", "it is lost")
-                self._exchange.lost(record.fields[0], why)
+            case RecordKind.OFFSET:
+                self._branch.clock_offset_ns = record.fields[0]
             case RecordKind.BUILD:
                 self._builder.submit(self._answered, record, self._build)
             case RecordKind.ASK_COMPILER:
@@ -415,24 +449,46 @@ class Node:
     def _replay(self, record: NodeRecord) -> None:
         """Do a part again; rank 0 is told once, when all of it is done."""
         number, timing = record.fields
-        part, name = self._parts.get(number), record.ticket
-        before = self._awaited.pop(name, {})
-        if not isinstance(part, Part):
-            self._issued(
-                record, completed(part or DeviceFailed("a node", f"recording {number} is not known"))
-            )
-            return
-        given = bytes(record.tail)
-        tickets, launches = part.replay(name, given, Timing(timing), before, self._attempt)
-        names = [name, *range(name + 1, name + 1 + len(tickets))]
+        whole, names = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
+        whole.when_done(partial(self._done, names, 0))
+
+    def _spread(self, record: NodeRecord) -> tuple[Ticket, Sequence[int]]:
+        """The same, where the answer goes another way; nothing where this node has no part."""
+        _, _, number, timing = record.fields
+        if number not in self._parts:
+            return completed(), ()
+        whole, names = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
+        whole.when_done(self._over)
+        return whole, names
+
+    def _over(self, _: Ticket) -> None:
+        with self._lock:
+            self._pending -= 1
+
+    def _replayed(self, number: int, name: int, timing: Timing, given: bytes) -> tuple[Ticket, list[int]]:
+        """Do part ``number`` again as ``name``: the ticket of all of it, and what its tickets are called."""
+        part, before = self._parts.get(number), self._awaited.pop(name, {})
         whole = Ticket()
+        tickets: list[Ticket] = []
+        launches: list[Ticket] = []
+        if isinstance(part, Part):
+            tickets, launches = part.replay(name, given, timing, before, self._attempt)
+        names = [*range(name, name + 1 + len(tickets))]
         with self._lock:
             self._tickets.update(zip(names, (whole, *tickets), strict=True))
             self._pending += 1
-        whole.when_done(partial(self._done, names, 0))
-        join(tickets, partial(_complete, whole, launches))
-        for member in part.members:
-            self._devices[member].flush()
+        if isinstance(part, Part):
+            join(tickets, partial(_complete, whole, launches))
+            for member in part.members:
+                self._devices[member].flush()
+        else:
+            whole.complete(part or DeviceFailed("a node", f"recording {number} is not known"))
+        return whole, names
+
+    def _forget_tickets(self, names: Sequence[int]) -> None:
+        with self._lock:
+            for name in names:
+                self._tickets.pop(name, None)
 
     # -- operations -------------------------------------------------------------------------------------
 

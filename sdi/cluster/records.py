@@ -21,7 +21,8 @@ class RecordKind(IntEnum):
     """What a record asks for or tells.
 
     To a node: what is before DONE; ``ticket`` is the operation's, or the id of what is made.  From a node:
-    DONE to LOST.  Between any two processes: DATA, and RETURN, of memory that DATA has lent.
+    DONE to SUMMED.  Between any two processes: DATA, and RETURN, of memory that DATA has lent; also SPREAD
+    and SUMMED.
     """
 
     ALLOCATE = 1
@@ -58,10 +59,14 @@ class RecordKind(IntEnum):
     REPLAY = 38
     AWAIT = 39
     FORGET = 40
+    SPREAD = 41
+    BEHIND = 42
+    OFFSET = 43
     DONE = 32
     ANSWER = 33
     PRINTED = 34
     LOST = 35
+    SUMMED = 44
     DATA = 48
     RETURN = 49
 
@@ -102,8 +107,13 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.ADOPT: "2Q",  # offset in the arena, nbytes
     RecordKind.KEEP: "",  # ticket: the recording; tail: a KeptPart, or nothing: it is kept no more
     RecordKind.REPLAY: "2Q",  # ticket: see ``part``; recording, timing; tail: arguments
-    RecordKind.AWAIT: "Q",  # ticket: a replay that comes; what its operation of that number waits for, too
+    RecordKind.AWAIT: "Q",  # ticket: a replay that comes; which operation of it waits for these
     RecordKind.FORGET: "",  # ticket: a root buffer that no recording names any more; 0: all, and recordings
+    RecordKind.SPREAD: "4Q",  # a REPLAY: its number, the last that is answered, recording, timing;
+    # waits: ranks, each with its number of direct records before this
+    RecordKind.BEHIND: "",  # ticket: that many SPREAD come before what follows
+    RecordKind.OFFSET: "q",  # what the node's clock is ahead of rank 0's
+    RecordKind.SUMMED: "3q",  # a replay's number, start and end by rank 0's clock; tail: why it failed
     RecordKind.DONE: "2q",  # start and end; tail: why it failed, if it did
     RecordKind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
     RecordKind.PRINTED: "",

@@ -19,6 +19,7 @@ from sdi.cluster.exchange import Exchange
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.records import GivenFailure, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import offset_in
+from sdi.cluster.tree import Tree
 from sdi.devices.handles import HostBytes
 from sdi.devices.join import join
 from sdi.devices.page_locks import PAGE_LOCKS
@@ -76,6 +77,7 @@ class Failures:
 class RemoteNode:
     """Rank ``rank`` of the job.  Any thread issues; sdi-net tells what was received.
 
+    ``said``: so many records were said to it.  ``tree``: the job's, if replays are spread.
     ``printed`` is told what kernels printed there.  ``polling``: of the job's session.  ``is_near``: it is on
     this machine and shares memory.
     """
@@ -108,6 +110,8 @@ class RemoteNode:
         """Why the node is lost, if it is."""
         self.lost_members: Final[set[int]] = set()
         self.is_near = False
+        self.tree: Tree | None = None
+        self.said = self._behind = 0
         self._arena: Arena | None = None
         self._locks = False
 
@@ -134,18 +138,29 @@ class RemoteNode:
     def say(self, record: bytes) -> None:
         """Append to the batch that ``flush`` sends."""
         with self._lock:
-            self._batch.append(record)
+            self._append(record)
+
+    def _append(self, record: bytes) -> None:
+        """See ``say``.  The caller has the lock."""
+        tree = self.tree
+        if tree is not None and tree.is_on:
+            if self._behind != tree.count:
+                self._behind = tree.count
+                self._batch.append(packed(RecordKind.BEHIND, 0, self._behind))
+            tree.changed.add(self.rank)
+        self.said += 1
+        self._batch.append(record)
 
     def flush(self) -> None:
         """Send what was said."""
         with self._lock:
             while self.unused:
-                self._batch.append(self.unused.popleft())
+                self._append(self.unused.popleft())
             if not self._batch:
                 return
             if self._seen != self._messages:
                 self._seen = self._messages
-                self._batch.append(packed(RecordKind.SEEN, 0, self._seen))
+                self._append(packed(RecordKind.SEEN, 0, self._seen))
             batch, self._batch = self._batch, []
             self._transport.send(self.rank, b"".join(batch))
 
@@ -194,7 +209,7 @@ class RemoteNode:
                 return ticket
             self._tickets[ticket.name] = ticket
             waits = [found for other in wait if (found := self._name(other, foreign, on_host))]
-            self._batch.append(packed(kind, member, ticket.name, fields, waits, tail))
+            self._append(packed(kind, member, ticket.name, fields, waits, tail))
         for other, there in foreign:
             other.when_done(partial(self._resolve, there))
         self._send_soon()
@@ -217,7 +232,7 @@ class RemoteNode:
                 ticket.complete(self.failure)
                 return ticket
             self._tickets[name] = ticket
-            self._batch.append(record)
+            self._append(record)
         self._send_soon()
         return ticket
 
@@ -227,7 +242,7 @@ class RemoteNode:
         with self._lock:
             names = [found for other in wait if (found := self._name(other, foreign, on_host))]
             if names:
-                self._batch.append(packed(RecordKind.AWAIT, 0, replay, (operation,), names))
+                self._append(packed(RecordKind.AWAIT, 0, replay, (operation,), names))
         for other, there in foreign:
             other.when_done(partial(self._resolve, there))
 
@@ -289,6 +304,7 @@ class RemoteNode:
             took_ns = time.monotonic_ns() - sent_ns
             if took_ns < best_ns:
                 best_ns, self._clock_offset_ns = took_ns, there_ns - sent_ns - took_ns // 2
+        self.say(packed(RecordKind.OFFSET, 0, 0, (self._clock_offset_ns,)))
 
     # -- what is received -------------------------------------------------------------------------------
 

@@ -182,7 +182,6 @@ class Launcher:
         launch_plan.history.ran(len(recording.assignments))
         if recording.copies_ns:
             launch_plan.copied(recording.copies_ns)
-        memory.placed.touch(recording.allocations)
         epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.
         timing = issue.timing
@@ -192,6 +191,7 @@ class Launcher:
             tickets = parts(issue, timing)
         else:
             assert kernels is not None
+            memory.placed.touch(recording.allocations)
             tickets = recording.replay(memory, kernels, issue, timing)
         recording.tally.launches += 1
         if self.player is not None:

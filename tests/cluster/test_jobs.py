@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -77,6 +78,36 @@ def test_programs_leave_the_plain_drivers_bytes_on_members_of_several_nodes(
     assert found.keys() == wanted.keys() and len(wanted) > 20
     different = [name for name, array in wanted.items() if array.tobytes() != found[name].tobytes()]
     assert not different
+
+
+LOOPS = 12
+"""Of ``repeated_program``."""
+
+
+@pytest.fixture(scope="module")
+def loops() -> str:
+    """What the plain driver gives."""
+    return _loops([], plain_environ())[0]
+
+
+def _loops(before: list[str], environ: dict[str, str]) -> tuple[str, str]:
+    program = [sys.executable, "-W", "ignore", "-m", "tests.cluster.repeated_program", "0", str(LOOPS)]
+    done = run([*before, *program], environ, TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("is_far", [False, True], ids=["near", "far"])
+@pytest.mark.parametrize("ranks, members", [(2, 4), (3, 3), (8, 8)])
+def test_repeated_commands_leave_the_plain_drivers_bytes_and_most_launches_are_replayed_by_nodes(
+    ranks: int, members: int, is_far: bool, loops: str
+) -> None:
+    environ = job_environ(ranks, members, **({"SDI_TEST_FAR": "1"} if is_far else {}))
+    found, told = _loops([*SDI_RUN[:-1], "--stats", "--"], environ)
+    assert found == loops and len(loops.splitlines()) == LOOPS
+    counts = re.search(r"replayed by nodes: (\d+) of (\d+) launches", told)
+    assert counts is not None, told
+    assert int(counts[1]) > 0.4 * int(counts[2]), told
 
 
 def test_several_members_on_each_node_and_verification_give_the_same(

@@ -41,6 +41,7 @@ SHAPES = {
     "1+2": Shape(2, 3, "1,0"),  # one member beside the application, two on the other rank
     "3": Shape(3, 3),
     "5": Shape(5, 5),
+    "8": Shape(8, 8),  # replays go through nodes that tell others
 }
 
 

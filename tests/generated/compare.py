@@ -20,7 +20,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 
+from sdi.cluster.head import Heads
 from sdi.cluster.job import Job
 from sdi.cluster.members import facts_of, host_id, open_job_members
 from sdi.devices.base import Device
@@ -62,6 +64,8 @@ class Image:
         )
         share = None if job is None else job.share
         with WireClient(_members(settings, job), "always", self.coherence, share=share) as client:
+            if job is not None:
+                client.session.keep_parts(partial(Heads, job))
             yield Application(client), client.session.counters._accounting
         if job is not None:
             job.end_session()

@@ -21,7 +21,10 @@ from sdi.ndrange import Int3
 from sdi.region import Region
 from sdi.wire.opencl import DeviceInfo
 
-_INFO = {int(DeviceInfo.EXTENSIONS): b"cl_khr_byte_addressable_store\0"}
+_INFO = {
+    int(DeviceInfo.EXTENSIONS): b"cl_khr_byte_addressable_store\0",
+    int(DeviceInfo.MAX_MEM_ALLOC_SIZE): (1 << 34).to_bytes(8, "little"),
+}
 
 
 class NullDevice:

@@ -1,0 +1,280 @@
+"""What a launch costs rank 0 where members are on other nodes: its processor time per repeated launch.
+
+``python -m bench.cluster_root [--nodes 4,16,64] [--members 1] [--launches 2000] [--profile CASE]
+[--out FILE]``
+
+Rank 0's runtime is this process; all other ranks are threads of a second one, connected by sockets as
+loopback jobs are.  They answer replays at once and do nothing.  Times are of all threads of this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import json
+import os
+import pickle
+import pstats
+import queue
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.launches import CASES, SOURCE, Case  # noqa: E402
+from sdi import __version__  # noqa: E402
+from sdi.cluster.head import Heads  # noqa: E402
+from sdi.cluster.job import Asked, Job, NodeFacts  # noqa: E402
+from sdi.cluster.loopback import Loopback  # noqa: E402
+from sdi.cluster.mixed import MixedTransport  # noqa: E402
+from sdi.cluster.node import Node  # noqa: E402
+from sdi.cluster.records import NodeRecord, RecordKind, packed, records  # noqa: E402
+from sdi.cluster.transport import Room  # noqa: E402
+from sdi.cluster.tree import parent  # noqa: E402
+from sdi.commands import Launch  # noqa: E402
+from sdi.devices.base import Device  # noqa: E402
+from sdi.devices.capabilities import GPU  # noqa: E402
+from sdi.devices.polling import Polling  # noqa: E402
+from sdi.devices.testing.null import NullDevice  # noqa: E402
+from sdi.launch.counters import Counters  # noqa: E402
+from sdi.launch.launcher import Launcher  # noqa: E402
+from sdi.launch.programs.builds import Target, build  # noqa: E402
+from sdi.runtime.command_graph import CommandNode, SchedulerCore  # noqa: E402
+from sdi.runtime.engine import Engine  # noqa: E402
+from sdi.runtime.virtual_device import VirtualDevice  # noqa: E402
+from sdi.vmem.arena import Arena  # noqa: E402
+from sdi.vmem.host import HostWorker  # noqa: E402
+from sdi.vmem.memory import VirtualMemory  # noqa: E402
+
+IN_FLIGHT = 64
+MEASURED = (
+    "axpy, the same arguments",
+    "Jacobi, ping-pong",
+    "axpy, a new scalar each time",
+)
+Ends = list[dict[int, socket.socket]]
+
+
+def connected(ranks: int) -> Ends:
+    """Sockets from rank 0 to all, and between those that send each other something."""
+    found: Ends = [{} for _ in range(ranks)]
+
+    def connect(one: int, other: int) -> None:
+        if one != other and other not in found[one]:
+            found[one][other], found[other][one] = socket.socketpair()
+
+    for rank in range(1, ranks):
+        connect(0, rank)
+        connect(rank, parent(rank))
+        if rank + 1 < ranks:
+            connect(rank, rank + 1)
+    return found
+
+
+def open_null(tail: bytes, _polling: Polling) -> Sequence[Device]:
+    """What a node opens: members that do nothing."""
+    asked = pickle.loads(tail)
+    assert isinstance(asked, Asked)
+    return [NullDevice(number) for _, number, _ in asked.members]
+
+
+class NullNode(Node):
+    """Answers replays at once, also for those whom it should tell."""
+
+    def __init__(self, transport: MixedTransport, facts: bytes) -> None:
+        super().__init__(transport, facts, open_null, None)
+        self._branch._done = 1 << 62  # nothing waits for a replay: most are not told of any
+
+    def _replay(self, record: NodeRecord) -> None:
+        done = packed(RecordKind.DONE, 0, record.ticket, (1, 2))
+        self._told.append((self._messages, [record.ticket]))
+        self._messages += 1
+        self._transport.send(0, done)
+
+    def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
+        for record in records(batch):
+            if record.kind is not RecordKind.SPREAD:
+                return super().received(source, batch, bulk_nbytes)
+            number, *_ = record.fields
+            self._transport.send(0, packed(RecordKind.SUMMED, 0, 0, (number, 1, 2)))
+        return None
+
+
+def serve(arguments: Sequence[str]) -> None:
+    """Be all ranks but 0, each given as RANK:PEER=DESCRIPTOR,..., until rank 0 has gone."""
+    served = []
+    for each in arguments:
+        rank, _, ends = each.partition(":")
+        named = dict(end.split("=") for end in ends.split(","))
+        sockets = {int(peer): socket.socket(fileno=int(fd)) for peer, fd in named.items()}
+        transport = Loopback(int(rank), sockets, f"sdi-net-{rank}")
+        transport.size = len(arguments) + 1  # though it is not connected to all
+        mixed = MixedTransport(transport)
+        facts = NodeFacts(__version__, f"host {rank}", f"host {rank}", os.getpid(), (("", "", GPU, "", 0),))
+        node = NullNode(mixed, pickle.dumps(facts))
+        served.append((mixed, node))
+    gc.freeze()
+    for mixed, node in served:
+        mixed.start(node)
+    for _, node in served:
+        node.left.wait()
+    for mixed, node in served:
+        mixed.close()
+        node.close()
+
+
+class Rig:
+    """The runtime of a session whose members are on ``nodes`` nodes, ``members`` on each."""
+
+    def __init__(self, nodes: int, members: int) -> None:
+        ends = connected(nodes + 1)
+        named = [
+            f"{rank}:{','.join(f'{peer}={end.fileno()}' for peer, end in ends[rank].items())}"
+            for rank in range(1, nodes + 1)
+        ]
+        descriptors = [end.fileno() for each in ends[1:] for end in each.values()]
+        command = [sys.executable, "-m", "bench.cluster_root", "--serve", *named]
+        self.process = subprocess.Popen(command, cwd=ROOT, pass_fds=descriptors)
+        for each in ends[1:]:
+            for end in each.values():
+                end.close()
+        self.job = Job(Loopback(0, ends[0]))
+        self.job.meet()
+        asked = {
+            rank: Asked(tuple((0, (rank - 1) * members + k, 1 << 34) for k in range(members)))
+            for rank in range(1, nodes + 1)
+        }
+        devices = self.job.open(asked)
+        self.calls: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.arena = Arena(1 << 34, 1 << 20)
+        self.host = HostWorker(1)
+        self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.put)
+        counters = Counters(len(devices), self.memory.accounting, self.memory.transfers.links, "always", 1e4)
+        self.launcher = Launcher(self.memory, "always", counters)
+        self.launcher.keep_parts(partial(Heads, self.job))
+        self.core = SchedulerCore()
+        self.core.create_queue(1, in_order=True)
+        self.engine = Engine(self.core, VirtualDevice(self.memory, self.launcher), self, self.calls.put)
+        start = time.monotonic()
+        self.launcher.add(1, build(SOURCE, "", "", Target(devices)))
+        self.build_s = time.monotonic() - start
+        self.failed = self.done = self.issued = 0
+
+    def submitted(self, node: CommandNode) -> None: ...
+
+    def start_transfer(self, node: CommandNode) -> None: ...
+
+    def finished(self, node: CommandNode) -> None:
+        self.done += 1
+        self.failed += node.status < 0
+
+    def enqueue(self, command: Launch) -> None:
+        self.issued += 1
+        self.engine.enqueue(1, 100 + self.issued, 0, command, ())
+
+    def settle(self, keep: int) -> None:
+        """Do what was posted until no more than ``keep`` commands are under way."""
+        while True:
+            is_waiting = self.issued - self.done > keep
+            try:
+                call = self.calls.get(is_waiting)
+            except queue.Empty:
+                return
+            assert callable(call)
+            call()
+
+    def close(self) -> None:
+        self.settle(0)
+        self.host.close()
+        self.job.end_session()
+        self.job.close()
+        self.arena.close()
+        self.process.wait(60)
+
+
+def measure(rig: Rig, case: Case, launches: int, profile: cProfile.Profile | None = None) -> dict[str, float]:
+    """us of processor time per launch, ms of the first one, and messages per launch between all ranks."""
+    for number, nbytes in enumerate(case.nbytes, 1):
+        rig.memory.create(number, nbytes, True)
+    commands = iter([case.launch(step) for step in range(40 + launches)])
+    begin = time.thread_time_ns()
+    rig.enqueue(next(commands))
+    rig.settle(0)
+    plan_ms = (time.thread_time_ns() - begin) / 1e6
+    for _ in range(39):
+        rig.enqueue(next(commands))
+        rig.settle(0)
+    before = sum(each.messages for each in rig.job.traffic().values())
+    batches, own = [], []
+    if profile is not None:
+        profile.enable()
+    for _ in range(8):
+        start, own_start = time.process_time_ns(), time.thread_time_ns()
+        for _ in range(launches // 8):
+            rig.enqueue(next(commands))
+            rig.settle(IN_FLIGHT)
+        batches.append((time.process_time_ns() - start) / (launches // 8) / 1000)
+        own.append((time.thread_time_ns() - own_start) / (launches // 8) / 1000)
+    if profile is not None:
+        profile.disable()
+    rig.settle(0)
+    assert not rig.failed, f"{case.title}: {rig.failed} launches failed"
+    messages = sum(each.messages for each in rig.job.traffic().values()) - before
+    return {
+        "launch_us": statistics.median(batches),
+        "issue_us": statistics.median(own),
+        "first_ms": plan_ms,
+        "messages": messages / launches,
+    }
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2:])
+        return 0
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--nodes", default="4,16,64")
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--launches", type=int, default=2000)
+    parser.add_argument("--profile", metavar="CASE")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    sys.setswitchinterval(1e-5)
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+    rows = []
+    for nodes in [int(each) for each in options.nodes.split(",")]:
+        for title in MEASURED:
+            if options.profile is not None and options.profile not in title:
+                continue
+            (case,) = (case for case in CASES if case.title == title)
+            rig = Rig(nodes, options.members)
+            profile = None if options.profile is None else cProfile.Profile()
+            try:
+                found = measure(rig, case, options.launches, profile)
+            finally:
+                rig.close()
+            rows.append({"nodes": nodes, "members": options.members, "case": title, **found})
+            print(
+                f"{nodes:4} nodes of {options.members}  {title:32}"
+                f"{found['launch_us']:9.1f} us a launch ({found['issue_us']:.1f} to issue),"
+                f" first {found['first_ms']:7.1f} ms, {found['messages']:.1f} messages",
+                flush=True,
+            )
+            if profile is not None:
+                pstats.Stats(profile).sort_stats("tottime").print_stats(45)
+    if options.out is not None:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""Replays on many nodes: rank 0 tells a few, each of which tells others; answers come back the same way.
+
+What rank 0 says to one node goes there directly, so a node hears of replays and of everything else on two
+ways.  It acts in the order of issue all the same: a replay says how many direct records those nodes must
+have had that were told anything since the replay before, and rank 0 says BEHIND before a direct record that
+follows a replay.  Where a node is lost nothing is told by others any more: rank 0 repeats what is not
+answered to each node, which does what it has not done yet and answers rank 0 itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from sdi.cluster.records import NodeRecord, RecordKind, failure, packed
+from sdi.cluster.transport import Transport
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceLost
+
+FIRST = 2
+"""So many nodes are told by rank 0, which has more to do than any other."""
+FAN = 4
+"""So many by each of the others."""
+ROOT = 0
+
+
+def children(rank: int, size: int) -> range:
+    """The ranks that ``rank`` tells, of ``size`` in all."""
+    start = 1 if rank == ROOT else FIRST + 1 + FAN * (rank - 1)
+    return range(start, min(start + (FIRST if rank == ROOT else FAN), size))
+
+
+def parent(rank: int) -> int:
+    """Who tells ``rank``, which is not 0."""
+    return ROOT if rank <= FIRST else (rank - FIRST - 1) // FAN + 1
+
+
+class Spoken(Protocol):
+    """A node as ``Tree`` sees it."""
+
+    failure: DeviceLost | None
+
+    @property
+    def said(self) -> int:
+        """How many direct records it was told."""
+
+    def flush(self) -> None:
+        """Send what was said."""
+
+
+@dataclass(slots=True, eq=False)
+class _Spread:
+    """A replay that is not answered.  ``missing``: ranks whose answer is.  ``needs``: ranks with a part."""
+
+    record: bytes
+    needs: Collection[int]
+    missing: set[int]
+    ticket: Ticket
+    start_ns: int = 0
+    end_ns: int = 0
+    error: BaseException | None = None
+
+
+class Tree:
+    """Rank 0's end.  ``count``: how many replays were spread.  ``changed``: the ranks that were told anything
+    since the last one.  ``is_on``: replays on several nodes go this way.  Owned by: sdi-scheduler; sdi-net
+    tells answers.
+
+    ``failed``: why something failed, by the tail of a record.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        nodes: Mapping[int, Spoken],
+        failed: Callable[[bytes | memoryview], BaseException | None],
+    ) -> None:
+        self._transport: Final = transport
+        self._nodes: Final = nodes
+        self._failed: Final = failed
+        self._children: Final = tuple(children(ROOT, transport.size))
+        self._lock: Final = threading.Lock()
+        self._pending: dict[int, _Spread] = {}
+        self.count = 0
+        self.changed: set[int] = set()
+        self.is_on = transport.size - 1 > FIRST
+
+    def spread(self, name: int, recording: int, timing: int, given: bytes, needs: Collection[int]) -> Ticket:
+        """Have all nodes do their parts of a recording as the replay ``name``; the ticket of all of that.
+
+        ``needs``: the ranks of those that have one.
+        """
+        changed, self.changed = self.changed, set()
+        counts: list[int] = []
+        for rank in changed:
+            node = self._nodes[rank]
+            counts += (rank, node.said)
+            node.flush()
+        ticket = Ticket()
+        with self._lock:
+            self.count += 1
+            number = self.count
+            seen = next(iter(self._pending), number) - 1
+            fields = (number, seen, recording, timing)
+            record = packed(RecordKind.SPREAD, 0, name, fields, counts, given)
+            self._pending[number] = _Spread(record, needs, set(self._children), ticket)
+        for rank in self._children:
+            self._transport.send(rank, record)
+        return ticket
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is missing."""
+        return bool(self._pending)
+
+    def heard(self, rank: int, record: NodeRecord) -> None:
+        """A node has answered for itself and all whom it told."""
+        number, start_ns, end_ns = record.fields
+        with self._lock:
+            spread = self._pending.get(number)
+            if spread is None:
+                return
+            spread.missing.discard(rank)
+            spread.start_ns = min(spread.start_ns or start_ns, start_ns or spread.start_ns)
+            spread.end_ns = max(spread.end_ns, end_ns)
+            spread.error = spread.error or self._failed(record.tail)
+            if spread.missing:
+                return
+            del self._pending[number]
+        spread.ticket.complete(spread.error, spread.start_ns, spread.end_ns)
+
+    def lost(self, rank: int, why: DeviceLost) -> None:
+        """Nothing is heard of ``rank`` any more, and nothing goes through others."""
+        done = []
+        with self._lock:
+            self.is_on = False
+            left = {other for other, node in self._nodes.items() if node.failure is None and other != rank}
+            for number, spread in list(self._pending.items()):
+                spread.missing = set(left)
+                if rank in spread.needs:
+                    spread.error = spread.error or why
+                if not left:
+                    done.append(self._pending.pop(number))
+            again = [spread.record for spread in self._pending.values()]
+        for other in left:
+            for record in again:
+                self._transport.send(other, record)
+        for spread in done:
+            spread.ticket.complete(spread.error)
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """What a node does in a replay.  ``missing``: the ranks, itself one, that have not answered it."""
+
+    missing: set[int]
+    start_ns: int = 0
+    end_ns: int = 0
+    tail: bytes = b""
+    is_own_done: bool = False
+
+
+class Branch:
+    """A node's end.  Owned by: sdi-net; members tell what is done.
+
+    ``replay``: does the node's part of a SPREAD record, if it has one; the ticket, and the names that are
+    forgotten when rank 0 has heard of it.  ``forget``: these names.  ``clock_offset_ns``: what this machine's
+    clock is ahead of rank 0's.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        replay: Callable[[NodeRecord], tuple[Ticket, Sequence[int]]],
+        forget: Callable[[Sequence[int]], None],
+    ) -> None:
+        self._transport: Final = transport
+        self._rank: Final = transport.rank
+        self._replay: Final = replay
+        self._forget: Final = forget
+        self._lock: Final = threading.Lock()
+        self._children: tuple[int, ...] = tuple(children(self._rank, self._transport.size))
+        self._parent = parent(self._rank)
+        self._parts: dict[int, _Part] = {}
+        self._early: dict[int, list[tuple[int, NodeRecord]]] = {}  # answers to what is not here yet
+        self._names: deque[tuple[int, Sequence[int]]] = deque()
+        self._waiting: deque[NodeRecord] = deque()
+        self._received = self._done = self._direct = 0
+        self.clock_offset_ns = 0
+
+    def counts(self) -> None:
+        """One more direct record was acted on."""
+        self._direct += 1
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether replays have come that were not done."""
+        return bool(self._waiting)
+
+    def may_act(self, record: NodeRecord) -> bool:
+        """Whether it is the turn of a direct record, the next one."""
+        return record.kind is not RecordKind.BEHIND or self._done >= record.ticket
+
+    def received(self, record: NodeRecord) -> None:
+        """A replay, from whoever tells this node."""
+        number = record.fields[0]
+        if number <= self._received:
+            return
+        assert number == self._received + 1, f"replay {number} behind {self._received}"
+        self._received = number
+        kept = NodeRecord(record.kind, 0, record.ticket, record.fields, record.waits, bytes(record.tail))
+        if self._children:
+            told = packed(kept.kind, 0, kept.ticket, kept.fields, kept.waits, kept.tail)
+            for child in self._children:
+                self._transport.send(child, told)
+        with self._lock:
+            self._parts[number] = _Part({self._rank, *self._children})
+        self._waiting.append(kept)
+        for child, answer in self._early.pop(number, ()):
+            self.answered(child, answer)
+
+    def act(self) -> bool:
+        """Do the next replay if it is its turn; whether it was."""
+        if not self._waiting:
+            return False
+        record = self._waiting[0]
+        counts = record.waits
+        for at in range(0, len(counts), 2):
+            if counts[at] == self._rank and counts[at + 1] > self._direct:
+                return False
+        self._waiting.popleft()
+        number, seen, *_ = record.fields
+        while self._names and self._names[0][0] <= seen:
+            self._forget(self._names.popleft()[1])
+        with self._lock:
+            while (oldest := next(iter(self._parts))) <= seen:
+                del self._parts[oldest]
+        ticket, names = self._replay(record)
+        self._names.append((number, names))
+        self._done = number
+        ticket.when_done(lambda done: self._own_done(number, done))
+        return True
+
+    def answered(self, child: int, record: NodeRecord) -> None:
+        """One that this node told has answered, for all whom it told."""
+        number, start_ns, end_ns = record.fields
+        with self._lock:
+            part = self._parts.get(number)
+        if part is None:
+            if number > self._received:  # told directly, it was quicker
+                self._early.setdefault(number, []).append((child, record))
+            return
+        self._answer(number, part, child, start_ns, end_ns, bytes(record.tail))
+
+    def _own_done(self, number: int, done: Ticket) -> None:
+        with self._lock:
+            part = self._parts[number]
+            part.is_own_done = True
+        offset_ns = self.clock_offset_ns
+        times = [at and at - offset_ns for at in (done.start_ns, done.end_ns)]
+        tail = b"" if done.error is None else failure(done.error)
+        self._answer(number, part, self._rank, times[0], times[1], tail)
+
+    def _answer(self, number: int, part: _Part, rank: int, start_ns: int, end_ns: int, tail: bytes) -> None:
+        """``rank`` has answered; tell the next one if it was the last.  Any thread."""
+        with self._lock:
+            if rank not in part.missing:
+                return
+            part.missing.discard(rank)
+            part.start_ns = min(part.start_ns or start_ns, start_ns or part.start_ns)
+            part.end_ns = max(part.end_ns, end_ns)
+            part.tail = part.tail or tail
+            is_whole, to = not part.missing, self._parent
+            fields = (number, part.start_ns, part.end_ns)
+        if is_whole:
+            self._transport.send(to, packed(RecordKind.SUMMED, 0, 0, fields, tail=part.tail))
+
+    def lost(self) -> None:
+        """A node is lost: each answers rank 0 for itself alone from now on, also what it answered before."""
+        with self._lock:
+            self._parent, self._children = ROOT, ()
+            again = [(number, part) for number, part in self._parts.items() if part.is_own_done]
+            for part in self._parts.values():
+                part.missing = set() if part.is_own_done else {self._rank}
+        for number, part in again:
+            fields = (number, part.start_ns, part.end_ns)
+            self._transport.send(ROOT, packed(RecordKind.SUMMED, 0, 0, fields, tail=part.tail))
