@@ -21,7 +21,7 @@ from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptUse, r
 from sdi.cluster.records import NodeRecord, RecordKind, packed
 from sdi.cluster.remote_device import RemoteDevice, made_name
 from sdi.cluster.remote_node import RemoteNode, RemoteTicket
-from sdi.cluster.tree import FIRST, Tree
+from sdi.cluster.tree import FIRST, ReplayTree
 from sdi.devices.base import BoundArgument, Device, Place
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.image import Sampler
@@ -347,7 +347,7 @@ class Head:
         timing: Timing,
         name: int,
         first: int,
-        tree: Tree,
+        tree: ReplayTree,
     ) -> list[Ticket]:
         """Have all parts done once more, as the replay ``name``; the tickets of parts and own kernels.
 

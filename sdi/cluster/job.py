@@ -19,7 +19,7 @@ from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import ROOT, Failures, RemoteNode
 from sdi.cluster.shared import Pool
 from sdi.cluster.transport import Room, Traffic, Transport, copied
-from sdi.cluster.tree import Tree
+from sdi.cluster.tree import ReplayTree
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities, MemberKind
 from sdi.devices.discover import MemberSettings
@@ -82,7 +82,7 @@ class Job:
             for rank in range(transport.size)
             if rank != ROOT
         }
-        self.tree: Final = Tree(self._transport, self.nodes, failures.of)
+        self.tree: Final = ReplayTree(self._transport, self.nodes, failures.of)
         for node in self.nodes.values():
             node.tree = self.tree
         self.facts: dict[int, NodeFacts] = {}

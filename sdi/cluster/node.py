@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -89,8 +88,8 @@ class Node:
         self._parts: dict[int, Part | Exception] = {}
         self._dependencies: dict[int, dict[int, Dependencies]] = {}  # of parts, by root buffer and memory
         self._awaited: dict[int, dict[int, list[Ticket]]] = {}
-        self._branch: Final = Branch(transport, self._spread, self._forget_tickets)
-        self._held: deque[NodeRecord] = deque()  # direct records behind a replay that has not come
+        self._branch: Final = Branch(transport, self._act, self._spread, self._forget_tickets)
+        self._touched: set[int] = set()
         self._lock: Final = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
         self._told: deque[tuple[int, list[int]]] = deque()  # counted over all sessions, as rank 0 does
@@ -110,28 +109,22 @@ class Node:
 
     def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
         room = None
-        touched: set[int] = set()
         if source in self._transport.near:
             self._polling.is_busy, self._look_until_ns = True, time.monotonic_ns() + _LINGER_NS
         for record in records(batch):
             if record.kind in (RecordKind.DATA, RecordKind.RETURN):
                 room = self._exchange.received(source, record)
             elif record.kind is RecordKind.SPREAD:
-                self._branch.received(record)
-                self._go_on()
+                self._branch.spread(record)
             elif record.kind is RecordKind.SUMMED:
                 self._branch.answered(source, record)
             elif source != ROOT:
                 raise DamagedBatch(f"rank {source} sent {record.kind.name}")
             elif record.kind is RecordKind.GONE:
                 self._gone(record.fields[0])
-            elif self._held or not self._branch.may_act(record):
-                self._held.append(replace(record, tail=bytes(record.tail)))
             else:
-                self._act(record)
-                touched.add(record.member)
-        if self._branch.is_waiting:
-            self._go_on()
+                self._branch.direct(record)
+        touched, self._touched = self._touched, set()
         for member in touched:
             if member < len(self._devices):
                 self._devices[member].flush()
@@ -139,18 +132,8 @@ class Node:
 
     def _act(self, record: NodeRecord) -> None:
         """Do what a direct record asks for."""
-        if record.kind is not RecordKind.BEHIND:
-            self._do(record)
-            self._branch.counts()
-
-    def _go_on(self) -> None:
-        """Do replays and direct records whose turn it is now."""
-        while self._branch.act() or (self._held and self._branch.may_act(self._held[0])):
-            while self._held and self._branch.may_act(self._held[0]):
-                record = self._held.popleft()
-                self._act(record)
-                if record.member < len(self._devices):
-                    self._devices[record.member].flush()
+        self._do(record)
+        self._touched.add(record.member)
 
     def _gone(self, rank: int) -> None:
         """Another node is lost."""

@@ -19,7 +19,7 @@ from sdi.cluster.exchange import Exchange
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.records import GivenFailure, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import offset_in
-from sdi.cluster.tree import Tree
+from sdi.cluster.tree import ReplayTree
 from sdi.devices.handles import HostBytes
 from sdi.devices.join import join
 from sdi.devices.page_locks import PAGE_LOCKS
@@ -110,7 +110,7 @@ class RemoteNode:
         """Why the node is lost, if it is."""
         self.lost_members: Final[set[int]] = set()
         self.is_near = False
-        self.tree: Tree | None = None
+        self.tree: ReplayTree | None = None
         self.said = self._behind = 0
         self._arena: Arena | None = None
         self._locks = False
@@ -143,7 +143,7 @@ class RemoteNode:
     def _append(self, record: bytes) -> None:
         """See ``say``.  The caller has the lock."""
         tree = self.tree
-        if tree is not None and tree.is_on:
+        if tree is not None:
             if self._behind != tree.count:
                 self._behind = tree.count
                 self._batch.append(packed(RecordKind.BEHIND, 0, self._behind))

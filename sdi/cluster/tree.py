@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 from sdi.cluster.records import NodeRecord, RecordKind, failure, packed
@@ -39,7 +40,7 @@ def parent(rank: int) -> int:
 
 
 class Spoken(Protocol):
-    """A node as ``Tree`` sees it."""
+    """A node as ``ReplayTree`` sees it."""
 
     failure: DeviceLost | None
 
@@ -64,7 +65,7 @@ class _Spread:
     error: BaseException | None = None
 
 
-class Tree:
+class ReplayTree:
     """Rank 0's end.  ``count``: how many replays were spread.  ``changed``: the ranks that were told anything
     since the last one.  ``is_on``: replays on several nodes go this way.  Owned by: sdi-scheduler; sdi-net
     tells answers.
@@ -106,10 +107,15 @@ class Tree:
             seen = next(iter(self._pending), number) - 1
             fields = (number, seen, recording, timing)
             record = packed(RecordKind.SPREAD, 0, name, fields, counts, given)
-            self._pending[number] = _Spread(record, needs, set(self._children), ticket)
-        for rank in self._children:
+            told = self._children if self.is_on else tuple(self._left())
+            self._pending[number] = _Spread(record, needs, set(told), ticket)
+        for rank in told:
             self._transport.send(rank, record)
         return ticket
+
+    def _left(self) -> set[int]:
+        """The ranks that are not lost."""
+        return {rank for rank, node in self._nodes.items() if node.failure is None}
 
     @property
     def is_busy(self) -> bool:
@@ -137,7 +143,7 @@ class Tree:
         done = []
         with self._lock:
             self.is_on = False
-            left = {other for other, node in self._nodes.items() if node.failure is None and other != rank}
+            left = self._left() - {rank}
             for number, spread in list(self._pending.items()):
                 spread.missing = set(left)
                 if rank in spread.needs:
@@ -153,7 +159,7 @@ class Tree:
 
 
 @dataclass(slots=True, eq=False)
-class _Part:
+class _Answer:
     """What a node does in a replay.  ``missing``: the ranks, itself one, that have not answered it."""
 
     missing: set[int]
@@ -166,72 +172,88 @@ class _Part:
 class Branch:
     """A node's end.  Owned by: sdi-net; members tell what is done.
 
-    ``replay``: does the node's part of a SPREAD record, if it has one; the ticket, and the names that are
-    forgotten when rank 0 has heard of it.  ``forget``: these names.  ``clock_offset_ns``: what this machine's
-    clock is ahead of rank 0's.
+    ``act``: does what a direct record asks for.  ``replay``: does the node's part of a SPREAD record, if it
+    has one; the ticket, and the names that are forgotten when rank 0 has heard of it.  ``forget``: these
+    names.  ``clock_offset_ns``: what this machine's clock is ahead of rank 0's.
     """
 
     def __init__(
         self,
         transport: Transport,
+        act: Callable[[NodeRecord], None],
         replay: Callable[[NodeRecord], tuple[Ticket, Sequence[int]]],
         forget: Callable[[Sequence[int]], None],
     ) -> None:
         self._transport: Final = transport
         self._rank: Final = transport.rank
+        self._act: Final = act
         self._replay: Final = replay
         self._forget: Final = forget
         self._lock: Final = threading.Lock()
-        self._children: tuple[int, ...] = tuple(children(self._rank, self._transport.size))
+        self._children: tuple[int, ...] = tuple(children(self._rank, transport.size))
         self._parent = parent(self._rank)
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, _Answer] = {}
         self._early: dict[int, list[tuple[int, NodeRecord]]] = {}  # answers to what is not here yet
         self._names: deque[tuple[int, Sequence[int]]] = deque()
         self._waiting: deque[NodeRecord] = deque()
-        self._received = self._done = self._direct = 0
+        self._held: deque[NodeRecord] = deque()
+        self._received = self._done = self._num_direct = 0
         self.clock_offset_ns = 0
 
-    def counts(self) -> None:
-        """One more direct record was acted on."""
-        self._direct += 1
+    def direct(self, record: NodeRecord) -> None:
+        """A record that rank 0 sent to this node alone: acted on when all that was issued before is."""
+        if self._held or not self._may_act(record):
+            self._held.append(replace(record, tail=bytes(record.tail)))
+        else:
+            self._act_on(record)
+        if self._waiting:
+            self._go_on()
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether replays have come that were not done."""
-        return bool(self._waiting)
-
-    def may_act(self, record: NodeRecord) -> bool:
-        """Whether it is the turn of a direct record, the next one."""
-        return record.kind is not RecordKind.BEHIND or self._done >= record.ticket
-
-    def received(self, record: NodeRecord) -> None:
+    def spread(self, record: NodeRecord) -> None:
         """A replay, from whoever tells this node."""
         number = record.fields[0]
         if number <= self._received:
             return
         assert number == self._received + 1, f"replay {number} behind {self._received}"
         self._received = number
-        kept = NodeRecord(record.kind, 0, record.ticket, record.fields, record.waits, bytes(record.tail))
+        kept = replace(record, tail=bytes(record.tail))
         if self._children:
             told = packed(kept.kind, 0, kept.ticket, kept.fields, kept.waits, kept.tail)
             for child in self._children:
                 self._transport.send(child, told)
         with self._lock:
-            self._parts[number] = _Part({self._rank, *self._children})
+            self._parts[number] = _Answer({self._rank, *self._children})
         self._waiting.append(kept)
         for child, answer in self._early.pop(number, ()):
             self.answered(child, answer)
+        self._go_on()
 
-    def act(self) -> bool:
-        """Do the next replay if it is its turn; whether it was."""
-        if not self._waiting:
-            return False
-        record = self._waiting[0]
+    def _go_on(self) -> None:
+        """Do all whose turn it is."""
+        while True:
+            if self._held and self._may_act(self._held[0]):
+                self._act_on(self._held.popleft())
+            elif self._waiting and self._may_replay(self._waiting[0]):
+                self._do(self._waiting.popleft())
+            else:
+                return
+
+    def _may_act(self, record: NodeRecord) -> bool:
+        return record.kind is not RecordKind.BEHIND or self._done >= record.ticket
+
+    def _act_on(self, record: NodeRecord) -> None:
+        if record.kind is not RecordKind.BEHIND:
+            self._act(record)
+            self._num_direct += 1
+
+    def _may_replay(self, record: NodeRecord) -> bool:
         counts = record.waits
         for at in range(0, len(counts), 2):
-            if counts[at] == self._rank and counts[at + 1] > self._direct:
-                return False
-        self._waiting.popleft()
+            if counts[at] == self._rank:
+                return counts[at + 1] <= self._num_direct
+        return True
+
+    def _do(self, record: NodeRecord) -> None:
         number, seen, *_ = record.fields
         while self._names and self._names[0][0] <= seen:
             self._forget(self._names.popleft()[1])
@@ -241,8 +263,7 @@ class Branch:
         ticket, names = self._replay(record)
         self._names.append((number, names))
         self._done = number
-        ticket.when_done(lambda done: self._own_done(number, done))
-        return True
+        ticket.when_done(partial(self._own_done, number))
 
     def answered(self, child: int, record: NodeRecord) -> None:
         """One that this node told has answered, for all whom it told."""
@@ -251,7 +272,8 @@ class Branch:
             part = self._parts.get(number)
         if part is None:
             if number > self._received:  # told directly, it was quicker
-                self._early.setdefault(number, []).append((child, record))
+                kept = replace(record, tail=bytes(record.tail))
+                self._early.setdefault(number, []).append((child, kept))
             return
         self._answer(number, part, child, start_ns, end_ns, bytes(record.tail))
 
@@ -264,7 +286,7 @@ class Branch:
         tail = b"" if done.error is None else failure(done.error)
         self._answer(number, part, self._rank, times[0], times[1], tail)
 
-    def _answer(self, number: int, part: _Part, rank: int, start_ns: int, end_ns: int, tail: bytes) -> None:
+    def _answer(self, number: int, part: _Answer, rank: int, start_ns: int, end_ns: int, tail: bytes) -> None:
         """``rank`` has answered; tell the next one if it was the last.  Any thread."""
         with self._lock:
             if rank not in part.missing:

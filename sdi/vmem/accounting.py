@@ -36,9 +36,10 @@ class Events:
     launches' parts beyond the first, issued because not all fitted.  ``holds``: times that issuing stood
     still for memory.  ``mapped``: buffers used in the arena by members that can't hold them;
     ``shared``: those that found room in the memory of all members together.
-    ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what only members
-    had that were lost.  ``host_...``: memory of the application that buffers use, compared with what both sides
-    knew of it, and copied from or to it.  ``node_replays``: launches that nodes carried out by what they keep.
+    ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what members alone had
+    that were lost.  ``host_...``: memory of the application that buffers use, compared with what both sides
+    knew of it, and copied from or to it.  ``node_replays``: launches that nodes carried out by what they
+    keep of them.
     """
 
     twins: int = 0

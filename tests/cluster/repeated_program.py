@@ -1,7 +1,7 @@
 """Loops of random commands, each repeated some times: ``repeated_program FIRST COUNT`` prints what is read.
 
-Launches that are cut and whole ones, copies between members, small writes, fills and reads: what nodes keep as
-parts of recordings, mixed with what they are told one by one.
+Launches that are cut and whole ones, copies between members, small writes, fills and reads: what nodes keep
+as parts of recordings, mixed with what they are told one by one.
 """
 
 from __future__ import annotations

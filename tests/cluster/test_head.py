@@ -1,0 +1,212 @@
+"""Recordings of which nodes keep their parts: what is said of repeated launches, and what changes that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sdi.cluster.head import Heads
+from sdi.cluster.records import RecordKind, records
+from sdi.devices.handles import BoundKernel
+from sdi.devices.issue import MEASURED, Timing
+from sdi.devices.opencl.member import DriverDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import DeviceFailed
+from sdi.ndrange import Int3
+from sdi.wire.records import Op
+from tests.cluster import jobs
+from tests.service.wire_client import WireClient
+
+SOURCE = """
+kernel void stencil(global const int *a, global int *b, int n) {
+    int i = get_global_id(0);
+    b[i] = a[i] + (i ? a[i - 1] : 1) + (i + 1 < n ? a[i + 1] : 2);
+}
+kernel void grow(global int *p, int by) { p[get_global_id(0)] += by; }
+"""
+STENCIL, GROW = range(2)
+COUNT = 960
+RANDOM = np.random.default_rng(5).integers(0, 1 << 20, COUNT, np.int32)
+
+
+@dataclass(slots=True)
+class Rig:
+    """A session with a member on each node of a job in this process; ``expected``: what buffers hold."""
+
+    made: jobs.Threads
+    client: WireClient
+    build: int
+
+    def said(self) -> list[tuple[int, RecordKind, int]]:
+        """What was said since this was last called: to whom, kind, and bytes of the record's tail."""
+        found = [
+            (to, record.kind, len(record.tail))
+            for to, batch in self.made.root.sent
+            for record in records(memoryview(batch))
+            if record.kind is not RecordKind.SEEN
+        ]
+        self.made.root.sent.clear()
+        return found
+
+    def kinds(self) -> set[RecordKind]:
+        return {kind for _, kind, _ in self.said()}
+
+    def stencil(self, source: int, target: int) -> int:
+        arguments = [(source, 0), (target, 0), np.int32(COUNT).tobytes()]
+        return self.client.launch(self.build, arguments, [COUNT], [16], STENCIL)
+
+    def grow(self, buffer: int, by: int) -> int:
+        return self.client.launch(self.build, [(buffer, 0), np.int32(by).tobytes()], [COUNT], [16], GROW)
+
+
+def stencil(a: np.ndarray) -> np.ndarray:
+    return a + np.append(1, a[:-1]).astype(np.int32) + np.append(a[1:], 2).astype(np.int32)
+
+
+@contextmanager
+def rig(driver: DriverDevice, nodes: int) -> Iterator[Rig]:
+    with jobs.threads(nodes) as made:
+        with WireClient(jobs.open_on_nodes(made.job, driver, nodes), "always") as client:
+            client.session.keep_parts(partial(Heads, made.job))
+            build, status, _ = client.build(SOURCE)
+            assert status == 0
+            yield Rig(made, client, build)
+
+
+def test_a_launch_that_is_repeated_is_one_short_record_per_node(driver: DriverDevice) -> None:
+    with rig(driver, 2) as on:
+        a, b = on.client.buffer(RANDOM.tobytes()), on.client.buffer(4 * COUNT)
+        expected = RANDOM
+        for turn in range(8):
+            source, target = (b, a) if turn % 2 else (a, b)
+            assert on.client.wait(on.stencil(source, target)) == 0
+            expected = stencil(expected)
+            said = on.said()
+            if turn >= 6:
+                assert [(to, kind) for to, kind, _ in said] == [(to, RecordKind.REPLAY) for to in (2, 1)]
+                assert all(tail < 40 for _, _, tail in said)
+        assert on.client.read(a, 4 * COUNT) == expected.tobytes()
+
+
+def test_of_many_nodes_two_are_told_and_the_result_is_the_same(driver: DriverDevice) -> None:
+    with rig(driver, 6) as on:
+        a, b = on.client.buffer(RANDOM.tobytes()), on.client.buffer(4 * COUNT)
+        expected = RANDOM
+        for turn in range(7):
+            source, target = (b, a) if turn % 2 else (a, b)
+            assert on.client.wait(on.stencil(source, target)) == 0
+            expected = stencil(expected)
+            said = on.said()
+        assert [(to, kind) for to, kind, _ in said] == [(1, RecordKind.SPREAD), (2, RecordKind.SPREAD)]
+        assert on.client.read(b, 4 * COUNT) == expected.tobytes()
+
+
+def test_a_scalar_that_changes_goes_with_the_record(driver: DriverDevice) -> None:
+    with rig(driver, 2) as on:
+        a = on.client.buffer(RANDOM.tobytes())
+        for by in range(6):
+            assert on.client.wait(on.grow(a, by)) == 0
+            kinds = on.kinds()
+        assert kinds == {RecordKind.REPLAY}
+        assert on.client.read(a, 4 * COUNT) == (RANDOM + 15).tobytes()
+
+
+def test_what_was_told_otherwise_is_waited_for_and_then_not_named_again(driver: DriverDevice) -> None:
+    with rig(driver, 2) as on:
+        a = on.client.buffer(RANDOM.tobytes())
+        expected = RANDOM.copy()
+        for by in range(4):
+            on.client.wait(on.grow(a, by))
+            expected += by
+        on.said()
+        on.made.root.hold(1)
+        half = on.client.launch(
+            on.build, [(a, 0), np.int32(9).tobytes()], [COUNT // 2], [COUNT // 2], GROW
+        )  # one work-group, on one member
+        last = on.grow(a, 3)
+        on.client.buffer(64)  # its answer comes when both are issued
+        on.made.root.let_go(1)
+        assert on.client.wait(half) == 0 and on.client.wait(last) == 0
+        expected[: COUNT // 2] += 9
+        expected += 3
+        assert on.kinds() >= {RecordKind.LAUNCH, RecordKind.AWAIT}
+        on.client.wait(on.grow(a, 1))
+        assert on.kinds() == {RecordKind.REPLAY}
+        assert on.client.read(a, 4 * COUNT) == (expected + 1).tobytes()
+
+
+def test_a_write_by_the_host_is_no_reason_to_replay_what_it_changed(driver: DriverDevice) -> None:
+    with rig(driver, 2) as on:
+        a = on.client.buffer(RANDOM.tobytes())
+        expected = RANDOM.copy()
+        for by in range(4):
+            on.client.wait(on.grow(a, by))
+            expected += by
+        for turn in range(3):
+            expected[100:130] = turn
+            on.client.write(a, expected[100:130].tobytes(), 400)
+            on.client.wait(on.grow(a, 7))
+            expected += 7
+            assert on.client.read(a, 4 * COUNT) == expected.tobytes()
+
+
+def test_nodes_forget_what_names_a_buffer_that_is_released(driver: DriverDevice) -> None:
+    with rig(driver, 2) as on:
+        a = on.client.buffer(RANDOM.tobytes())
+        for by in range(4):
+            on.client.wait(on.grow(a, by))
+        assert all(node._parts and node._dependencies for node in on.made.nodes)
+        on.said()
+        on.client.send(Op.RELEASE_BUFFER, a)
+        b = on.client.buffer(RANDOM.tobytes())
+        assert on.client.wait(on.grow(b, 1)) == 0
+        assert {RecordKind.FORGET, RecordKind.KEEP} <= on.kinds()
+        assert not any(node._parts or node._dependencies for node in on.made.nodes)
+
+
+class Failing(ForwardingDevice):
+    """Fails launches while ``is_failing``."""
+
+    is_failing = False
+
+    def launch(
+        self,
+        bound: BoundKernel,
+        groups: Int3,
+        local_size: Int3,
+        work_dim: int,
+        wait: Sequence[Ticket],
+        timing: Timing = MEASURED,
+    ) -> Ticket:
+        if Failing.is_failing:
+            return completed(DeviceFailed("gpu", "a launch failed"))
+        return super().launch(bound, groups, local_size, work_dim, wait, timing)
+
+
+@pytest.mark.logs("a launch failed")
+def test_a_replay_that_fails_poisons_what_it_wrote_and_what_is_written_anew_is_right(
+    monkeypatch: pytest.MonkeyPatch, driver: DriverDevice
+) -> None:
+    open_all = jobs.open_here
+    monkeypatch.setattr(jobs, "open_here", lambda *given: [Failing(each) for each in open_all(*given)])
+    with rig(driver, 2) as on:
+        a, b = on.client.buffer(RANDOM.tobytes()), on.client.buffer(RANDOM.tobytes())
+        for by in range(4):
+            on.client.wait(on.grow(a, by))
+            on.client.wait(on.grow(b, by))
+        monkeypatch.setattr(Failing, "is_failing", True)
+        assert on.client.wait(on.grow(a, 1)) < 0
+        monkeypatch.setattr(Failing, "is_failing", False)
+        assert on.client.wait(on.grow(a, 1)) < 0, "its bytes are poisoned"
+        assert on.client.wait(on.grow(b, 1)) == 0
+        on.client.write(a, RANDOM.tobytes())
+        for _ in range(3):
+            assert on.client.wait(on.grow(a, 5)) == 0
+        assert on.client.read(a, 4 * COUNT) == (RANDOM + 15).tobytes()
+        assert on.client.read(b, 4 * COUNT) == (RANDOM + 7).tobytes()

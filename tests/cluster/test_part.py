@@ -1,0 +1,111 @@
+"""A node's part of a recording: what is issued again, in which order, and with which arguments."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from sdi.cluster.arguments import bound
+from sdi.cluster.part import KeptOperation, KeptPart, KeptUse, Part, replay_name
+from sdi.cluster.records import NodeRecord, RecordKind
+from sdi.devices.issue import SEEN
+from sdi.devices.testing.null import NullDevice
+from sdi.devices.ticket import Ticket
+from sdi.intervals import ByteRange
+from sdi.vmem.dependencies import Dependencies, Use
+
+PROGRAM, BUFFER = 5, 6
+WHOLE = ByteRange(0, 64)
+
+
+def use(memory: int, reads: bool) -> KeptUse:
+    return KeptUse(9, memory, 64, (WHOLE,) if reads else (), () if reads else (WHOLE,))
+
+
+def operation(kind: RecordKind, ticket: int, fields: tuple[int, ...], reads: bool) -> KeptOperation:
+    return KeptOperation(kind, 0, ticket, fields, b"", (use(1, reads),))
+
+
+def launch(name: str = "grow") -> KeptOperation:
+    tail = bound(name, [BUFFER, b"\1\0\0\0"], lambda made: int(str(made)))
+    return KeptOperation(RecordKind.LAUNCH, 0, 0, (PROGRAM, 4, 1, 1, 16, 1, 1, 1), tail, (use(1, False),))
+
+
+class Node:
+    """What a part is issued on: ``issued`` gets records with what they wait for."""
+
+    def __init__(self) -> None:
+        self.device = NullDevice(0, keeps=True)
+        self.dependencies = Dependencies(64)
+        self.issued: list[tuple[NodeRecord, list[Ticket], Ticket]] = []
+
+    def part(self, *operations: KeptOperation, holes: tuple[int, ...] = ()) -> Part:
+        def used(kept: KeptUse) -> Use:
+            assert (kept.buffer, kept.nbytes) == (9, 64)
+            return self.dependencies.use(kept.reads, kept.writes)
+
+        objects = {PROGRAM: "program", BUFFER: 640}
+        return Part(pickle.dumps(KeptPart(operations, holes)), [self.device], objects, used)
+
+    def issue(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
+        ticket = Ticket()
+        self.issued.append((record, wait, ticket))
+        return ticket
+
+
+def test_copies_have_other_keys_in_each_replay() -> None:
+    node = Node()
+    part = node.part(
+        operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2), True),
+        operation(RecordKind.RECEIVE, 0, (1, 0, 1, 64, 64, 2, 4), False),
+    )
+    for number in (1, 2):
+        part.replay(replay_name(number), b"", SEEN, {}, node.issue)
+    sent = [record.ticket for record, _, _ in node.issued if record.kind is RecordKind.SEND]
+    received = [record.fields[-1] for record, _, _ in node.issued if record.kind is RecordKind.RECEIVE]
+    assert sent == [replay_name(1) + 3, replay_name(2) + 3]
+    assert received == [replay_name(1) + 4, replay_name(2) + 4]
+
+
+def test_operations_wait_for_those_of_this_replay_and_of_others_that_conflict() -> None:
+    node = Node()
+    reads, writes = (operation(RecordKind.COPY, 0, (1, 2), is_read) for is_read in (True, False))
+    node.part(reads, writes).replay(replay_name(1), b"", SEEN, {}, node.issue)
+    node.part(reads).replay(replay_name(2), b"", SEEN, {}, node.issue)
+    (_, none, read), (_, before, wrote), (_, behind, _) = node.issued
+    assert (none, before, behind) == ([], [read], [wrote])
+
+
+def test_what_else_an_operation_waits_for_comes_first() -> None:
+    node, other = Node(), Ticket()
+    part = node.part(operation(RecordKind.COPY, 0, (1, 2), True), operation(RecordKind.COPY, 0, (1, 2), True))
+    part.replay(replay_name(1), b"", SEEN, {1: [other]}, node.issue)
+    assert [wait for _, wait, _ in node.issued] == [[], [other]]
+
+
+def test_arguments_that_change_are_set_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    launched: list[object] = []
+    monkeypatch.setattr(
+        node.device, "launch", lambda handle, *_: launched.append(handle) or Ticket(node.device)
+    )
+    part = node.part(launch(), holes=(1,))
+    for value in (7, 8, 7):
+        given = bound("", [value.to_bytes(4, "little")], lambda made: 0)
+        tickets, launches = part.replay(replay_name(value), given, SEEN, {}, node.issue)
+        assert tickets == launches and len(launches) == 1
+    assert launched == [(640, b"\7\0\0\0"), (640, b"\10\0\0\0"), (640, b"\7\0\0\0")]
+
+
+def test_a_launch_that_can_t_be_bound_fails_its_ticket_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no kernel of that name")
+
+    monkeypatch.setattr(node.device, "bind", refuse)
+    copy = operation(RecordKind.COPY, 0, (1, 2), True)
+    (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, {}, node.issue)
+    assert isinstance(first.error, RuntimeError) and not second.done
+    assert node.issued[0][1] == [first], "who reads what it should have written fails too"
