@@ -33,6 +33,8 @@ _SURE_NS, _MEASURED_LEAST = 1e6, 3
 _SURE_AFTER, _SETTLED = 16, 64
 """After so many launches what was measured has to do; and the others of a loop run where they stay, most
 likely."""
+_SAMPLED = 16
+"""So many members stand for all that write to the same bytes."""
 _ALL_NUMBERS_MAX = 8
 """Of so many members on one node every number is tried; of more, and of several nodes, few are."""
 
@@ -430,10 +432,17 @@ def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
 def merge_ns(plan: CutPlan, links: Links) -> float:
     """Predicted time to bring home what several assignments write, to compare it and to send it out again."""
     total = 0.0
+    known: dict[tuple[tuple[int, ...], int], float] = {}  # ranges may be very many, and alike
     for used in plan.buffers:
         for merged in used.merged:
             nbytes = merged.over.nbytes
-            for k in merged.assignments:
-                total += links.cost_ns(member_memory(k), HOST, nbytes) + nbytes / COPY_BYTES_PER_NS
-                total += links.cost_ns(HOST, member_memory(k), nbytes)
+            key = merged.assignments, nbytes
+            each = known.get(key)
+            if each is None:
+                some = [member_memory(k) for k in merged.assignments[:_SAMPLED]]
+                copies = sum(links.cost_ns(memory, HOST, nbytes) for memory in some)
+                copies += sum(links.cost_ns(HOST, memory, nbytes) for memory in some)
+                each = len(merged.assignments) * (copies / len(some) + nbytes / COPY_BYTES_PER_NS)
+                known[key] = each
+            total += each
     return total

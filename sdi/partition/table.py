@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 
+ALL_SHAPES_MAX = 16
+"""For so many parts every shape is looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -43,14 +46,24 @@ def cuts(num_groups: Int3, members: int) -> tuple[Cut, ...]:
     """All optimal cuts of the grid into ``min(members, groups)`` boxes, slabs of the slowest dimension first.
 
     A shape fits if no dimension is cut into more parts than it has groups.  If none fits (3 x 3 groups on 8
-    members), the only cut is the one of ``slabs.cut``, as equal as recursive halving gets.
+    members), the only cut is the one of ``slabs.cut``, as equal as recursive halving gets.  Of very many
+    parts only slabs and the shape with the least surface between parts: each costs a plan of all of them.
     """
     parts = min(members, num_groups[0] * num_groups[1] * num_groups[2])
-    found = [
-        Cut(shape, grid(num_groups, shape))
+    fit = [
+        shape
         for shape in shapes(parts)
         if all(part <= groups for part, groups in zip(shape, num_groups, strict=True))
     ]
+    if parts > ALL_SHAPES_MAX:
+        slabs = [shape for shape in fit if sum(part > 1 for part in shape) == 1]
+        blocks = [shape for shape in fit if shape not in slabs]
+
+        def surface(shape: Int3) -> float:
+            return sum(part / groups for part, groups in zip(shape, num_groups, strict=True))
+
+        fit = slabs + sorted(blocks, key=surface)[:1]
+    found = [Cut(shape, grid(num_groups, shape)) for shape in fit]
     return tuple(found) or (Cut((0, 0, 0), cut(num_groups, members)),)
 
 
