@@ -1,6 +1,6 @@
 """What a launch costs rank 0 where members are on other nodes: its processor time per repeated launch.
 
-``python -m bench.cluster_root [--nodes 4,16,64] [--members 1] [--launches 2000] [--profile CASE]
+``python -m bench.cluster_root [--nodes 4,16,64] [--members 1] [--launches 2000] [--flat] [--profile CASE]
 [--out FILE]``
 
 Rank 0's runtime is this process; all other ranks are threads of a second one, connected by sockets as
@@ -64,7 +64,7 @@ Ends = list[dict[int, socket.socket]]
 
 
 def connected(ranks: int) -> Ends:
-    """Sockets from rank 0 to all, and between those that send each other something."""
+    """Sockets from rank 0 to all, and between all; of very many, between neighbours alone."""
     found: Ends = [{} for _ in range(ranks)]
 
     def connect(one: int, other: int) -> None:
@@ -74,8 +74,8 @@ def connected(ranks: int) -> Ends:
     for rank in range(1, ranks):
         connect(0, rank)
         connect(rank, parent(rank))
-        if rank + 1 < ranks:
-            connect(rank, rank + 1)
+        for other in range(rank + 1, ranks if ranks < 80 else min(rank + 2, ranks)):
+            connect(rank, other)
     return found
 
 
@@ -134,7 +134,8 @@ def serve(arguments: Sequence[str]) -> None:
 class Rig:
     """The runtime of a session whose members are on ``nodes`` nodes, ``members`` on each."""
 
-    def __init__(self, nodes: int, members: int) -> None:
+    def __init__(self, nodes: int, members: int, keeps: bool = True) -> None:
+        """``keeps``: nodes keep their parts of recordings."""
         ends = connected(nodes + 1)
         named = [
             f"{rank}:{','.join(f'{peer}={end.fileno()}' for peer, end in ends[rank].items())}"
@@ -161,7 +162,8 @@ class Rig:
             len(devices), self.memory.accounting, self.memory.transfers.links, "always", 1e4
         )
         self.launcher = Launcher(self.memory, "always", counters)
-        self.launcher.keep_parts(partial(Heads, self.job))
+        if keeps:
+            self.launcher.keep_parts(partial(Heads, self.job))
         self.core = SchedulerCore()
         self.core.create_queue(1, in_order=True)
         self.engine = Engine(self.core, VirtualDevice(self.memory, self.launcher), self, self.calls.put)
@@ -249,6 +251,7 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--launches", type=int, default=2000)
     parser.add_argument("--profile", metavar="CASE")
+    parser.add_argument("--flat", action="store_true", help="rank 0 issues every operation of every member")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     sys.setswitchinterval(1e-5)
@@ -260,7 +263,7 @@ def main() -> int:
             if options.profile is not None and options.profile not in title:
                 continue
             (case,) = (case for case in CASES if case.title == title)
-            rig = Rig(nodes, options.members)
+            rig = Rig(nodes, options.members, not options.flat)
             profile = None if options.profile is None else cProfile.Profile()
             try:
                 found = measure(rig, case, options.launches, profile)

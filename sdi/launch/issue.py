@@ -103,7 +103,8 @@ class Issuer:
 
         try:
             self._begin_merges(chunk, members, merges)
-            transfers = self._plan(chunk, members, merges)
+            with memory.transfers.links.at_once():
+                transfers = self._plan(chunk, members, merges)
             for transfer in transfers:
                 memory.transfers.perform(transfer, issue)
             for used in plan.buffers:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from sdi.devices.capabilities import MemberKind
@@ -39,7 +40,9 @@ class Links:
         nodes: Sequence[int] = (),
         near: Sequence[bool] = (),
     ) -> None:
-        self._now_ns = now_ns
+        self._clock_ns = now_ns
+        self._at_ns: int | None = None
+        self._sends_now: set[int] = set()
         self._kinds = tuple(kinds)
         nodes = (0, *(nodes or (0,) * len(kinds)))
         is_near = (True, *(near or [node == 0 for node in nodes[1:]]))
@@ -62,6 +65,21 @@ class Links:
         self._free_ns = [0.0] * count
         self._filled_ns = [0.0] * count
         self._leaving_ns = dict.fromkeys(self._places, 0.0)  # of each place, until when bytes leave it
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is planned within goes out together, however long it takes to plan it, and whatever is still
+        on its way from before.
+        """
+        self._at_ns = self._clock_ns()
+        try:
+            yield
+        finally:
+            self._at_ns = None
+            self._sends_now.clear()
+
+    def _now_ns(self) -> int:
+        return self._clock_ns() if self._at_ns is None else self._at_ns
 
     def crosses(self, source: int, target: int) -> bool:
         """Whether a copy goes over a network."""
@@ -107,10 +125,13 @@ class Links:
                 start = max(now, self._free_ns[source], self._filled_ns[source])
                 end = start + self.cost_ns(source, target, nbytes)
                 # What all nodes want goes along a chain: where bytes leave already is asked last.
-                is_sending = self.crosses(source, target) and self._leaving_ns[self._places[source]] > now
+                is_sending = self.crosses(source, target) and self._is_sending(self._places[source], now)
                 if (is_sending, end) < best_ns:
                     best, best_ns = source, (is_sending, end)
         return best
+
+    def _is_sending(self, place: int, now: int) -> bool:
+        return place in self._sends_now if self._at_ns is not None else self._leaving_ns[place] > now
 
     def planned(self, source: int, target: int, nbytes: int) -> None:
         """A copy will be issued now: until it is over both ends are busy.
@@ -124,6 +145,8 @@ class Links:
             self._free_ns[source] = end
         if is_leaving:
             self._leaving_ns[self._places[source]] = end
+            if self._at_ns is not None:
+                self._sends_now.add(self._places[source])
         if target != HOST:
             self._filled_ns[target] = max(self._filled_ns[target], end)
 

@@ -36,9 +36,12 @@ from sdi.vmem.transfers import Transfers
 Coherence = Literal["lazy", "host"]
 
 
-def compares_faster(device: Device) -> bool:
-    """Whether members of this kind compare and merge faster than the host does: design/0019."""
-    return device.capabilities.kind.merges
+def who_merges(devices: Sequence[Device]) -> Callable[[Device], bool]:
+    """Which members compare and merge faster than the host does (design/0019): all where some are on other
+    machines, since all that is compared would go over the network otherwise.
+    """
+    is_far = not all(device.capabilities.is_near for device in devices)
+    return lambda device: is_far or device.capabilities.kind.merges
 
 
 class VirtualMemory:
@@ -52,13 +55,13 @@ class VirtualMemory:
         post: Callable[[Callable[[], None]], None],
         coherence: Coherence = "lazy",
         links: Links | None = None,
-        compares: Callable[[Device], bool] = compares_faster,
+        compares: Callable[[Device], bool] | None = None,
         pooled: PooledMemory | None = None,
     ) -> None:
         """``post`` runs a call on sdi-scheduler, from any thread.
 
-        ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote.
-
+        ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote; as
+        ``who_merges`` says without that.
         ``pooled``: the memory of all members together, if they have that.
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
@@ -83,12 +86,13 @@ class VirtualMemory:
         self.placement = Placement(devices, self.accounting, post, self.transfers.fetch_host, pooled)
         self.placed = self.placement.placed
         self.images = Images(self.memories, self.accounting)
+        able = compares or who_merges(devices)
         self.merges = MemberMerges(
             devices,
             self.placement.heaps,
             self.accounting,
             post,
-            lambda device: coherence == "lazy" and compares(device),
+            lambda device: coherence == "lazy" and able(device),
         )
         self.host_merges = HostMerges(self.memories, self.transfers, self.accounting, host, post)
         self.scratch = ScratchMemory(arena, self.placement.heaps, post)

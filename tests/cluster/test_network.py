@@ -35,6 +35,15 @@ for _ in range({STEPS}):
     a, b = b, a
 queue.finish()
 """
+MERGED_NBYTES = 4 << 20
+MERGE = f"""
+n = {MERGED_NBYTES} // 4
+{START}
+f = built("int i = get_global_id(0); b[((uint)a[i] * 7919 + 13) % {MERGED_NBYTES // 4}] += i;")
+for _ in range({STEPS // 10}):
+    f(queue, (n,), (64,), a, b)
+queue.finish()
+"""
 BROADCAST = f"""
 n = {BROADCAST_NBYTES} // 4
 {START}
@@ -49,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of what two programs left, one after the other in one job as if on as many machines as ranks."""
     folder = tmp_path_factory.mktemp("network")
     commands = []
-    for name, program in (("stencil", STENCIL), ("broadcast", BROADCAST)):
+    for name, program in (("stencil", STENCIL), ("broadcast", BROADCAST), ("merge", MERGE)):
         (folder / f"{name}.py").write_text(program)
         commands.append(f"SDI_STATS={folder}/{name}.json {sys.executable} {folder}/{name}.py")
     commands[0] = f"SDI_PROFILE={folder}/profile {commands[0]}"
@@ -84,6 +93,18 @@ def test_what_all_ranks_read_leaves_each_of_them_at_most_once(folder: Path) -> N
             sum(nbytes for (source, _), nbytes in found.items() if source == rank) <= 1.1 * BROADCAST_NBYTES
         )
         assert not rank or sum(nbytes for (_, to), nbytes in found.items() if to == rank) >= BROADCAST_NBYTES
+
+
+def test_what_several_nodes_wrote_comes_together_on_one_of_them_and_not_through_rank_0(folder: Path) -> None:
+    """Two buffers go out from rank 0 once; then changes go to whom they belong, and what is stale back."""
+    found = sent(folder / "merge.json")
+    initial = 2 * MERGED_NBYTES
+    others = [nbytes for (source, to), nbytes in found.items() if 0 not in (source, to)]
+    assert sum(others) > MERGED_NBYTES // 2, "they merge among each other"
+    assert max(nbytes for (source, _), nbytes in found.items() if source) <= (STEPS // 10) * MERGED_NBYTES
+    assert sum(nbytes for (source, _), nbytes in found.items() if not source) <= (
+        initial + (STEPS // 10) * MERGED_NBYTES
+    )
 
 
 def test_a_profile_has_a_track_for_the_members_of_each_node(folder: Path) -> None:
