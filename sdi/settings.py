@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
+from sdi.condition import ConditionError
+from sdi.selection import is_query, parse_selection
+
 Split = Literal["auto", "always", "never"]
 Coherence = Literal["lazy", "host"]
 Verify = Literal["off", "stop", "warn"]
@@ -37,7 +40,7 @@ class Settings:
     num_gpus: int | None = None
     """How many members make the image (SDI_NUM_GPUS)."""
     devices: str | None = None
-    """Which devices become members (SDI_DEVICES); ``sdi.devices.discover`` reads it."""
+    """Which devices become members (SDI_DEVICES): numbers and parts of names, or a query."""
     split: Split = "auto"
     """auto: where it pays; always: wherever it is safe; never: whole on one member (SDI_SPLIT)."""
     balance: Balance = ("auto", 0)
@@ -94,7 +97,7 @@ class Settings:
 
         return Settings(
             num_gpus=read("SDI_NUM_GPUS", _num_members, None),
-            devices=read("SDI_DEVICES", _text, None),
+            devices=read("SDI_DEVICES", _devices, None),
             split=cast(Split, read("SDI_SPLIT", _one_of("auto", "always", "never"), "auto")),
             balance=read("SDI_BALANCE", _balance, ("auto", 0)),
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
@@ -160,6 +163,15 @@ def unknown(environ: Mapping[str, str]) -> list[str]:
 
 
 def _text(_name: str, text: str) -> str:
+    return text
+
+
+def _devices(name: str, text: str) -> str:
+    if is_query(text):
+        try:
+            parse_selection(text)
+        except ConditionError as error:
+            raise SettingsError(f"{name}: {error}") from error
     return text
 
 

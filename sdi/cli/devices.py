@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sdi.cli.attributes import DevicesAsked, listed, selected
 from sdi.cli.counters import table
 from sdi.cluster import start
 from sdi.errors import ClError, DeviceFailed
@@ -23,20 +24,26 @@ if TYPE_CHECKING:
     from sdi.devices.kinds import Found
 
 
-def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
+def show_devices(changes: Mapping[str, str], asked: DevicesAsked) -> int:
     """Print the tables; 1 when no image can be made, or copies that were measured fail."""
     settings = Settings.from_environ({**os.environ, **changes})
+    if asked.where is not None:
+        Settings.from_environ({"SDI_DEVICES": asked.where})
     place = start.place(os.environ)
     if place is not None:
         from sdi.cli import job
 
-        return job.node(place) if place.rank else job.show_devices(place, settings)
+        return job.node(place) if place.rank else job.show_devices(place, settings, asked)
     show_only_real_drivers()
     # Not at the top: the drivers behind these imports read the environment set above.
     from sdi.devices.discover import all_devices, choose, memory_shares
 
     devices = all_devices()
     try:
+        if asked.attributes or asked.where is not None:
+            found = selected(devices, asked.where) if asked.where is not None else listed(devices)
+            print("\n".join(found))
+            return 0
         members = choose(devices, settings.num_gpus, settings.devices)
     except ClError as error:
         print(f"sdi devices: {error.what}", file=sys.stderr)
@@ -46,7 +53,7 @@ def show_devices(changes: Mapping[str, str], measures: bool = False) -> int:
     limit = settings.member_memory
     memory_nbytes = [share if limit is None else min(share, limit) for share in memory_shares(members)]
     print("\n".join([*image(members, memory_nbytes), "", *available(devices, members)]))
-    return _measure(settings) if measures else 0
+    return _measure(settings) if asked.measures else 0
 
 
 def _measure(settings: Settings) -> int:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from sdi.cli.attributes import DevicesAsked, listed, selected
 from sdi.cli.counters import table
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.local import start_nodes
@@ -74,8 +75,8 @@ def _serve(transport: Transport) -> int:
     return 0
 
 
-def show_devices(place: RankPlace, settings: Settings) -> int:
-    """What ``sdi devices`` prints on rank 0: the nodes, the members, and all devices."""
+def show_devices(place: RankPlace, settings: Settings, asked: DevicesAsked) -> int:
+    """What ``sdi devices`` prints on rank 0: the nodes, the members, and all devices, or what is asked."""
     from sdi.cluster.mpi import MpiTransport, MpiUnavailable
 
     show_only_real_drivers()
@@ -86,7 +87,8 @@ def show_devices(place: RankPlace, settings: Settings) -> int:
         return 1
     try:
         job.meet(near_host(os.environ))
-        print("\n".join(_described(job, settings)))
+        wants_image = asked.where is None and not asked.attributes
+        print("\n".join(_described(job, settings) if wants_image else _queried(job, asked)))
     except (JobError, ClError) as error:
         print(f"sdi devices: {error}", file=sys.stderr)
         return 1
@@ -102,7 +104,7 @@ def _described(job: Job, settings: Settings) -> list[str]:
 
     here = facts_of(all_devices())
     devices = job_devices(job, here)
-    members = choose_members(devices, settings.num_gpus, settings.devices)
+    members = choose_members(job, here, settings.num_gpus, settings.devices)
     shares = memory_shares(members, settings.member_memory)
     nodes = [("node", "machine", "process", "sdi", "members", "bytes go")]
     for rank, each in sorted({ROOT: here, **job.facts}.items()):
@@ -116,6 +118,16 @@ def _described(job: Job, settings: Settings) -> list[str]:
     for index, device in enumerate(devices):
         known.append((str(index), str(device.node), device.kind.name.upper(), device.platform, device.name))
     return [*table(nodes, right={2, 4}), *job.idle_notes(), "", *table(rows, right={4}), "", *table(known)]
+
+
+def _queried(job: Job, asked: DevicesAsked) -> list[str]:
+    """What a query selects among the devices of all nodes, or what it can ask.  Raises ClError."""
+    from sdi.cluster.members import facts_of, hosts, job_devices
+    from sdi.devices.discover import all_devices
+
+    here = facts_of(all_devices())
+    devices, known = job_devices(job, here), hosts(job, here)
+    return selected(devices, asked.where, known) if asked.where is not None else listed(devices, known)
 
 
 class Root:

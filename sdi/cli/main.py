@@ -54,9 +54,11 @@ def _call(options: argparse.Namespace) -> int:
 
             return show(_changes(options), vendors_only=options.vendors)
         case "devices":
+            from sdi.cli.attributes import DevicesAsked
             from sdi.cli.devices import show_devices
 
-            return show_devices(_changes(options), options.measure)
+            asked = DevicesAsked(options.measure, options.where, options.attributes)
+            return show_devices(_changes(options), asked)
         case "explain":
             from sdi.cli.explain import explain
             from sdi.settings import Settings
@@ -197,6 +199,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="copy between all of them; print GB/s, and what arrives damaged",
     )
+    devices.add_argument(
+        "--where",
+        metavar="WHICH",
+        help='list only the devices that WHICH selects, as SDI_DEVICES would: "gpu and memory > 40G"',
+    )
+    devices.add_argument("--attributes", action="store_true", help="list what queries can ask of devices")
     doctor = commands.add_parser(
         "doctor",
         parents=[image],

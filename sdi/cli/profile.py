@@ -21,9 +21,9 @@ from sdi.cli.run import (
     run_and_wait,
     wait_for_services,
 )
+from sdi.condition import Condition, ConditionError, parse_condition
 from sdi.locate import image_environ
-from sdi.profile.analyse.condition import Condition, ConditionError, parse_condition
-from sdi.profile.analyse.figures import compared, comparison_text, figures
+from sdi.profile.analyse.figures import compared, comparison_text, figures, fulfilled
 from sdi.profile.analyse.model import Profile
 from sdi.profile.analyse.stream import ProfileError, read_profile
 from sdi.profile.analyse.tables import Tables, make_tables
@@ -112,9 +112,9 @@ def _formats(text: str) -> list[str]:
 
 def _fails(condition: Condition | None, found: Mapping[str, float]) -> int:
     """The exit status that ``condition`` asks for, after a line that says why."""
-    true = condition.holds(found) if condition is not None else ()
+    true = fulfilled(condition, found) if condition is not None else ()
     for one in true:
-        print(f"sdi profile: --fail-if: {one} ({one.left} is {found[one.left]:g})", file=sys.stderr)
+        print(f"sdi profile: --fail-if: {one} ({one.left} is {found[one.left.text]:g})", file=sys.stderr)
     return FAILED if true else 0
 
 

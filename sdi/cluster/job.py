@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -31,19 +31,35 @@ _log = logging.getLogger("sdi.job")
 
 
 @dataclass(frozen=True, slots=True)
+class JobDevice:
+    """A device of a process of the job.  Implements ``MemberCandidate``.
+
+    ``position``: among that one's; ``node``: the process' rank, which it does not know itself.
+    """
+
+    platform: str
+    name: str
+    kind: MemberKind
+    unit: str
+    memory_nbytes: int
+    info: Mapping[int, bytes] = field(repr=False)
+    position: int
+    node: int = ROOT
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What a node says of itself once.
 
     ``host``: its machine's boot id, the same for nodes of one machine; ``hostname``: its name.
-    ``pid``: the process.  ``devices``: platform, name, kind, unit and memory in bytes of each device that can
-    become a member.
+    ``pid``: the process.  ``devices``: that can become members.
     """
 
     version: str
     host: str
     hostname: str
     pid: int
-    devices: tuple[tuple[str, str, MemberKind, str, int], ...]
+    devices: tuple[JobDevice, ...]
 
 
 @dataclass(frozen=True, slots=True)

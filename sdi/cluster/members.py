@@ -5,34 +5,28 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sdi import __version__
-from sdi.cluster.job import Asked, Job, NodeFacts
+from sdi.cluster.job import Asked, Job, JobDevice, NodeFacts
 from sdi.cluster.node import OpenMembers
 from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
-from sdi.devices.capabilities import MemberKind
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_chosen
-from sdi.devices.kinds import Found, MemberCandidate
+from sdi.devices.kinds import Found
 from sdi.devices.polling import Polling
+from sdi.wire.opencl import DeviceInfo
 
+_ASKED_FOR = (
+    DeviceInfo.VENDOR,
+    DeviceInfo.DRIVER_VERSION,
+    DeviceInfo.MAX_COMPUTE_UNITS,
+    DeviceInfo.MAX_CLOCK_FREQUENCY,
+)
+"""What queries ask of devices beside what all candidates have."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-@dataclass(frozen=True, slots=True)
-class JobDevice:
-    """A device of a process of the job.  ``position``: among that one's; ``node``: the process' rank."""
-
-    platform: str
-    name: str
-    kind: MemberKind
-    unit: str
-    memory_nbytes: int
-    node: int
-    position: int
 
 
 def host_id() -> str:
@@ -45,8 +39,15 @@ def host_id() -> str:
 
 def facts_of(devices: Sequence[Found]) -> NodeFacts:
     """What this process says of itself."""
-    known = tuple((d.platform, d.name, d.kind, d.unit, d.memory_nbytes) for d in devices)
-    return NodeFacts(__version__, host_id(), socket.gethostname(), os.getpid(), known)
+    known = [
+        JobDevice(d.platform, d.name, d.kind, d.unit, d.memory_nbytes, _asked_for(d.info), position)
+        for position, d in enumerate(devices)
+    ]
+    return NodeFacts(__version__, host_id(), socket.gethostname(), os.getpid(), tuple(known))
+
+
+def _asked_for(info: Mapping[int, bytes]) -> dict[int, bytes]:
+    return {int(parameter): info[parameter] for parameter in _ASKED_FOR if parameter in info}
 
 
 def opens(devices: Sequence[Found], rank: int) -> OpenMembers:
@@ -76,21 +77,23 @@ def job_devices(job: Job, here: NodeFacts) -> list[JobDevice]:
     for rank, each in sorted(facts.items()):
         ranks_of.setdefault(each.host, []).append(rank)
         known = gpus_of.setdefault(each.host, [])
-        known += [u for _, _, kind, u, _ in each.devices if not kind.is_host_processor and u not in known]
+        units = [device.unit for device in each.devices if not device.kind.is_host_processor]
+        known += [unit for unit in units if unit not in known]
     found = []
     for rank, each in sorted(facts.items()):
         ranks, gpus = ranks_of[each.host], gpus_of[each.host]
-        for position, (platform, name, kind, unit, nbytes) in enumerate(each.devices):
-            if not kind.is_host_processor and _owner(gpus.index(unit), unit, ranks, facts) != rank:
+        for device in each.devices:
+            unit, is_gpu = device.unit, not device.kind.is_host_processor
+            if is_gpu and _owner(gpus.index(unit), unit, ranks, facts) != rank:
                 continue
             named = unit if each.host == here.host else f"{each.host} {unit}"
-            found.append(JobDevice(platform, name, kind, named, nbytes, rank, position))
+            found.append(replace(device, unit=named, node=rank))
     return found
 
 
 def _owner(index: int, unit: str, ranks: Sequence[int], facts: dict[int, NodeFacts]) -> int:
     """The process of a machine to which its GPU number ``index`` belongs: one of those that see it."""
-    seeing = [rank for rank in ranks if any(unit == device[3] for device in facts[rank].devices)]
+    seeing = [rank for rank in ranks if any(unit == device.unit for device in facts[rank].devices)]
     wanted = ranks[index % len(ranks)]
     return wanted if wanted in seeing else seeing[index % len(seeing)]
 
@@ -102,7 +105,7 @@ def open_job_members(
 
     Raises ClError when there is no device or not enough of them, and JobError.
     """
-    chosen = choose_members(job_devices(job, here), settings.count, settings.devices)
+    chosen = choose_members(job, here, settings.count, settings.devices)
     shares = memory_shares(chosen, settings.memory_nbytes)
     asked: dict[int, list[tuple[int, int, int]]] = {}
     for number, (device, nbytes) in enumerate(zip(chosen, shares, strict=True)):
@@ -118,10 +121,12 @@ def open_job_members(
         raise
 
 
-def choose_members(devices: Sequence[JobDevice], count: int | None, selection: str | None) -> list[JobDevice]:
+def choose_members(job: Job, here: NodeFacts, count: int | None, selection: str | None) -> list[JobDevice]:
     """The device of each member, those of a node one after the other.  Raises ClError; see ``choose``."""
-    return sorted(choose(devices, count, selection), key=_node)
+    chosen = choose(job_devices(job, here), count, selection, hosts(job, here))
+    return sorted(chosen, key=lambda device: device.node)
 
 
-def _node(device: MemberCandidate) -> int:
-    return device.node
+def hosts(job: Job, here: NodeFacts) -> dict[int, str]:
+    """The names of the nodes' machines."""
+    return {rank: facts.hostname for rank, facts in {ROOT: here, **job.facts}.items()}

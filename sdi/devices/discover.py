@@ -6,7 +6,7 @@ Runs in the service, after it has set OCL_ICD_VENDORS: the loader reads it once,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from sdi.devices.kinds import Found, MemberCandidate, MemberSource
 from sdi.devices.opencl.source import OpenCLSource
 from sdi.devices.polling import Polling
 from sdi.devices.pooled import PooledMemory
+from sdi.devices.selecting import select
 from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
@@ -30,8 +31,8 @@ C = TypeVar("C", bound=MemberCandidate)
 class MemberSettings:
     """The settings that shape the image.
 
-    ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, a comma list of indices into ``all_devices()`` or
-    of substrings of "platform: name".  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member.  For tests:
+    ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, which of ``all_devices()``: see
+    ``select``.  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member.  For tests:
     ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
     and the kernel whose launches fail there, ``slowed`` (SDI_TEST_SLOW_MEMBER) a member and how many times as
     long its launches take, ``lost`` (SDI_TEST_LOSE_MEMBER) a member and how many operations it does before it
@@ -137,8 +138,10 @@ def open_chosen(
     return members
 
 
-def choose(devices: Sequence[C], count: int | None, selection: str | None) -> list[C]:
-    """The driver device of each member, in order.
+def choose(
+    devices: Sequence[C], count: int | None, selection: str | None, hosts: Mapping[int, str] | None = None
+) -> list[C]:
+    """The driver device of each member, in order.  ``hosts``: the machines of nodes; this one without.
 
     Without ``selection``: all GPUs (each once, whatever the number of drivers that show it); with none, the
     first CPU device of each node.  Without ``count``: all of these, but at least two members on a CPU.
@@ -156,7 +159,7 @@ def choose(devices: Sequence[C], count: int | None, selection: str | None) -> li
                 gpus.setdefault(device.unit, device)
         pool = list((gpus or first).values())
     else:
-        pool = _select(devices, selection)
+        pool = select(devices, selection, hosts)
     cpus = [device for device in pool if device.kind.is_host_processor]
     if count is None:
         count = max(len(pool), DEFAULT_CPU_MEMBERS) if len(cpus) == len(pool) else len(pool)
@@ -192,18 +195,3 @@ def memory_shares(
 
 def _driver_nbytes(memory_nbytes: int) -> int:
     return min(max(512 << 20, memory_nbytes // 64), memory_nbytes // 8)
-
-
-def _select(devices: Sequence[C], selection: str) -> list[C]:
-    names = [f"{device.platform}: {device.name}" for device in devices]
-    pool: dict[int, C] = {}
-    for item in filter(None, (part.strip() for part in selection.split(","))):
-        if item.isdecimal():
-            matches = [int(item)] if int(item) < len(devices) else []
-        else:
-            matches = [index for index, name in enumerate(names) if item.lower() in name.lower()]
-        known = "; ".join(f"{index} = {name}" for index, name in enumerate(names))
-        require(matches, Status.DEVICE_NOT_FOUND, f"SDI_DEVICES: {item!r} matches none of {known}")
-        pool.update((index, devices[index]) for index in matches)
-    require(pool, Status.DEVICE_NOT_FOUND, f"SDI_DEVICES={selection!r} selects nothing")
-    return list(pool.values())

@@ -15,6 +15,7 @@ class MemberCandidate(Protocol):
     """What is known of a device that can become a member, of whatever process.
 
     ``unit``: the physical device; processes on one machine have the same names for them.
+    ``info``: see ``Capabilities``; of other processes' devices, what queries ask for.
     """
 
     @property
@@ -29,13 +30,12 @@ class MemberCandidate(Protocol):
     def memory_nbytes(self) -> int: ...
     @property
     def node(self) -> int: ...
+    @property
+    def info(self) -> Mapping[int, bytes]: ...
 
 
 class Found(MemberCandidate, Protocol):
-    """A device of this process that can become a member; ``info``: see ``Capabilities``."""
-
-    @property
-    def info(self) -> Mapping[int, bytes]: ...
+    """A device of this process that can become a member."""
 
 
 class MemberSource(Protocol):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sdi import __version__
 from sdi.cluster import start
-from sdi.cluster.job import Asked, Job, NodeFacts
+from sdi.cluster.job import Asked, Job, JobDevice, NodeFacts
 from sdi.cluster.local import start_nodes
 from sdi.cluster.loopback import Loopback, sockets
 from sdi.cluster.members import host_id
@@ -91,7 +91,9 @@ def open_here(tail: bytes, _polling: Polling) -> Sequence[Device]:
 def threads(nodes: int) -> Iterator[Threads]:
     """Rank 0 of a job with so many other ranks."""
     root, *others = [Spied(rank, ends) for rank, ends in enumerate(sockets(nodes + 1))]
-    facts = pickle.dumps(NodeFacts(__version__, "here", "localhost", 0, (("", "", CPU, "cpu", 0),)))
+    facts = pickle.dumps(
+        NodeFacts(__version__, "here", "localhost", 0, (JobDevice("", "", CPU, "cpu", 0, {}, 0),))
+    )
     mixed = [MixedTransport(transport) for transport in others]
     served = [Node(transport, facts, open_here, None) for transport in mixed]
     for node, transport in zip(served, mixed, strict=True):
@@ -169,7 +171,7 @@ def job_of(ranks: int, host: str | None) -> Iterator[Job]:
 def open_on_nodes(job: Job, driver: DriverDevice, count: int) -> list[Device]:
     """Members on all nodes in turn."""
     nbytes = memory_shares([driver] * count)[0]
-    cpu = {rank: [device[2] for device in facts.devices].index(CPU) for rank, facts in job.facts.items()}
+    cpu = {rank: [device.kind for device in facts.devices].index(CPU) for rank, facts in job.facts.items()}
     ranks = list(job.nodes)
     asked: dict[int, list[tuple[int, int, int]]] = {}
     for number in range(count):

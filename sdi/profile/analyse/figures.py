@@ -11,7 +11,9 @@ Names: ``wall_ms``; for each class of ``losses.py`` ``CLASS_ms`` and ``CLASS_per
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
+from sdi.condition import NUMBER_SIGNS, Condition, ConditionError, Lexeme, ValueComparison
 from sdi.profile.analyse.classes import CLASSES
 from sdi.profile.analyse.tables import KernelRow, Tables
 
@@ -65,6 +67,26 @@ def _of_kernel(row: KernelRow) -> dict[str, float]:
     if row.speed_up is not None:
         found["speed_up"] = row.speed_up
     return found
+
+
+def fulfilled(condition: Condition, figures: Mapping[str, float]) -> tuple[ValueComparison, ...]:
+    """The comparisons that make it true; empty when it is not.
+
+    Raises ConditionError where it names a figure that there is not, also where that would not matter.
+    """
+
+    def value(token: Lexeme) -> float:
+        if token.kind == "number":
+            return token.number
+        if token.text not in figures:
+            near = get_close_matches(token.text, figures, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConditionError(f"there is no figure {token.text!r}{hint}")
+        return figures[token.text]
+
+    for one in condition.comparisons:
+        value(one.left), value(one.right)
+    return condition.holds(lambda one: NUMBER_SIGNS[one.sign.text](value(one.left), value(one.right)))
 
 
 def compared(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
