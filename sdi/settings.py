@@ -79,6 +79,8 @@ class Settings:
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
     """Socket of a service that runs already, in a job of several processes (SDI_SERVICE)."""
+    node_timeout_s: int = 30
+    """How long a node of a job may be silent that has something to do (SDI_NODE_TIMEOUT); 0: for ever."""
     plays: bool = True
     """Known commands are executed in C, without Python (SDI_PLAYER)."""
     learns: bool = True
@@ -118,6 +120,7 @@ class Settings:
             lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and("a number of operations", _count), None),
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
+            node_timeout_s=read("SDI_NODE_TIMEOUT", _seconds, 30),
             plays=read("SDI_PLAYER", _one_of("on", "off"), "on") == "on",
             learns=read("SDI_LEARNT", _one_of("on", "off"), "on") == "on",
             python=read("SDI_PYTHON", _text, None),
@@ -139,6 +142,7 @@ NAMES = (
     "SDI_DEVICE_VENDOR",
     "SDI_DEVICE_NAME",
     "SDI_SERVICE",
+    "SDI_NODE_TIMEOUT",
     "SDI_PLAYER",
     "SDI_LEARNT",
     "SDI_PYTHON",
@@ -201,6 +205,10 @@ def _integer(name: str, text: str, low: int, high: int) -> int:
 
 def _num_members(name: str, text: str) -> int:
     return _integer(name, text, 1, MAX_MEMBERS)
+
+
+def _seconds(name: str, text: str) -> int:
+    return _integer(name, text, 0, 86_400)
 
 
 def _member(name: str, text: str) -> int:

@@ -7,19 +7,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sdi.cli.attributes import DevicesAsked, listed, selected
 from sdi.cli.counters import table
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.local import start_nodes
 from sdi.cluster.remote_node import ROOT
-from sdi.cluster.start import RankPlace, leave, run_node, without_mpi
+from sdi.cluster.start import RankPlace, leave, run_node, survives_losses, without_mpi
 from sdi.cluster.transport import Transport
 from sdi.errors import ClError
 from sdi.locate import show_only_real_drivers
 from sdi.settings import Settings
 from sdi.sizes import size
+
+if TYPE_CHECKING:
+    from sdi.cluster.mpi import MpiTransport
 
 LOCAL_NODES = "SDI_TEST_NODES"
 """For tests: so many ranks, those above 0 as processes of this machine."""
@@ -49,11 +52,13 @@ def node(place: RankPlace | None) -> int:
         return 1
     if transport.rank == 0:
         return _serve(transport)
-    leave(run_node(transport))
+    if not run_node(transport) and not survives_losses(os.environ):
+        signal.pause()  # a rank that ends would end the job: rank 0 does that when the application has ended
+    leave(0)
     return 0
 
 
-def _serve(transport: Transport) -> int:
+def _serve(transport: MpiTransport) -> int:
     """Rank 0 of a job without an application of its own: others name its socket in SDI_SERVICE."""
     from sdi.cluster.hub import Hub
 
@@ -61,7 +66,7 @@ def _serve(transport: Transport) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
     hub = Hub()
     try:
-        job = Job(transport)
+        job = Job(transport, Settings.from_environ().node_timeout_s)
         job.meet(near_host(os.environ))
     except JobError as error:
         print(f"sdi: {error}", file=sys.stderr)
@@ -72,7 +77,19 @@ def _serve(transport: Transport) -> int:
     signal.sigwait(wanted)
     hub.close(_PATIENCE_S)
     job.close()
+    _end(transport, job, 0)
     return 0
+
+
+def _end(transport: MpiTransport, job: Job, status: int) -> None:
+    """End the job, where processes may still be there that rank 0 went on without; ``status``: its own."""
+    left = ", ".join(job.left_behind())
+    if not left:
+        return
+    if survives_losses(os.environ):  # its MPI_Abort leaves other processes, and may not return
+        print(f"sdi: {left} did not answer: if it has not ended, mpiexec waits for it", file=sys.stderr)
+    else:
+        transport.abort(status)
 
 
 def show_devices(place: RankPlace, settings: Settings, asked: DevicesAsked) -> int:
@@ -140,6 +157,7 @@ class Root:
         self._environ: Final = environ
         self._hub: Final = Hub()
         self._job: Job | None = None
+        self._mpi: MpiTransport | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def application_environ(self) -> dict[str, str]:
@@ -156,10 +174,10 @@ class Root:
             from sdi.cluster.mpi import MpiTransport, MpiUnavailable
 
             try:
-                transport = MpiTransport(self._place.size)
+                transport = self._mpi = MpiTransport(self._place.size)
             except MpiUnavailable as error:
                 raise JobError(str(error)) from error
-        self._job = Job(transport)
+        self._job = Job(transport, Settings.from_environ(self._environ).node_timeout_s)
         self._job.meet(near_host(self._environ))
         self._hub.begin(self._job)
 
@@ -168,8 +186,15 @@ class Root:
         self._hub.close(_PATIENCE_S)
         if self._job is not None:
             self._job.close()
-        for process in self._processes:
+        for rank, process in enumerate(self._processes, 1):
+            if self._job is not None and rank in self._job.refused:
+                process.kill()
             process.wait(_PATIENCE_S)
+
+    def leave(self, status: int) -> None:
+        """After ``end``; ``status``: of the application, as ``wait`` gives it."""
+        if self._mpi is not None and self._job is not None:
+            _end(self._mpi, self._job, os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 Run = Callable[[Mapping[str, str], Callable[[], None]], int]
@@ -178,11 +203,12 @@ Run = Callable[[Mapping[str, str], Callable[[], None]], int]
 
 def run_root(place: RankPlace | None, environ: Mapping[str, str], run: Run) -> int:
     """Run an application beside rank 0."""
-    root = Root(place, environ)
+    root, status = Root(place, environ), _FAILED
     try:
-        return run(root.application_environ(), root.begin)
+        status = run(root.application_environ(), root.begin)
     except JobError as error:
         print(f"sdi run: {error}", file=sys.stderr)
-        return _FAILED
     finally:
         root.end()
+    root.leave(status)
+    return status

@@ -12,6 +12,7 @@ from typing import Final
 
 from sdi import __version__
 from sdi.cluster.exchange import Exchange
+from sdi.cluster.heartbeat import Silence, Ticking
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearListener
 from sdi.cluster.records import ALL, DamagedBatch, RecordKind, packed, records
@@ -81,10 +82,11 @@ class Job:
     """Rank 0's end of the connections to all nodes.  Implements ``Receiver`` and ``Pollable``.
 
     ``losses``: so many nodes were lost.
-    ``printed`` is told what kernels print on nodes; it may change with the session.
+    ``printed`` is told what kernels print on nodes; it may change with the session.  ``timeout_s``: a node
+    that owes something and says nothing for so long is refused; None: none is.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, timeout_s: float | None = None) -> None:
         self._transport: Final = MixedTransport(transport)
         self.exchange: Final = Exchange(self._transport)
         self._controls: dict[int, socket.socket] = {}
@@ -108,7 +110,23 @@ class Job:
         self.polling.add(self)
         for node in self.nodes.values():
             self.polling.add(node)
+        self._timeout_s: Final = timeout_s
+        self._silence: Final = Silence(timeout_s or 0.0)
+        self.refused: Final[set[int]] = set()
+        """Ranks that did not answer in time."""
         self._transport.start(self)
+        self._listening: Final = Ticking("sdi-heartbeat", self._listen) if timeout_s else None
+
+    def _listen(self) -> None:
+        """Refuse nodes that are silent for too long."""
+        heard = self._transport.heard()
+        owing = {rank for rank in self.facts if self.nodes[rank].is_busy}
+        for rank in self._silence.tick(owing, heard):
+            if rank not in self.refused:
+                self.refused.add(rank)
+                self._transport.refuse(
+                    rank, f"it did not answer for {self._timeout_s:g} s", packed(RecordKind.REFUSED, 0, 0)
+                )
 
     def _print(self, text: bytes) -> None:
         self.printed(text)
@@ -244,22 +262,30 @@ class Job:
 
     def end_session(self) -> None:
         """Nodes close their members; what they still had to do is done or failed then."""
-        answers = []
-        for node in self.nodes.values():
-            try:
-                answers.append(node.question(RecordKind.CLOSE, ALL))
-            except DeviceLost:
-                continue
-        for answer in answers:
-            try:
-                answer()
-            except DeviceFailed:
-                continue
+        self._answers(RecordKind.CLOSE, ALL)
         for node in self.nodes.values():
             node.shares(None)
 
+    def left_behind(self) -> list[str]:
+        """For people: processes on other machines that were refused and may still be there."""
+        ranks = sorted(rank for rank in self.refused if not self.nodes[rank].is_near)
+        return [f"rank {r} (process {self.facts[r].pid} on {self.facts[r].hostname})" for r in ranks]
+
+    def _answers(self, kind: RecordKind, member: int = 0) -> None:
+        """Wait until all nodes that are there have answered."""
+        answers = []
+        for node in self.nodes.values():
+            with suppress(DeviceLost):
+                answers.append(node.question(kind, member))
+        for answer in answers:
+            with suppress(DeviceFailed):
+                answer()
+
     def close(self) -> None:
-        """Have all nodes leave, and leave."""
+        """Have all nodes leave, and leave; one that does not answer is not waited for."""
+        if self._listening is not None:
+            self._answers(RecordKind.CLOCK)
+            self._listening.close()
         self._transport.part()
         for rank, node in self.nodes.items():
             if node.failure is None:

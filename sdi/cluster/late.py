@@ -32,6 +32,9 @@ class LateTransport:
         due_ns = time.monotonic_ns() + self._delay_ns
         self._due.at(due_ns, lambda: self._transport.send(to, batch, bulk, sent))
 
+    def refuse(self, rank: int, why: str, last: bytes = b"") -> None:
+        self._transport.refuse(rank, why, last)
+
     def close(self) -> None:
         self._due.close()
         self._transport.close()

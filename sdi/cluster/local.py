@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         ends[int(peer)].set_inheritable(False)
     # Rank 0 keeps signals for itself; its nodes are told by it.
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
-    return run_node(_late(Loopback(int(arguments[0]), ends), os.environ))
+    return 0 if run_node(_late(Loopback(int(arguments[0]), ends), os.environ)) else 1
 
 
 if __name__ == "__main__":

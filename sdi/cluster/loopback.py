@@ -56,6 +56,7 @@ class _Peer:
         self.lock: Final = threading.Lock()
         self.waiting: Final[deque[_Outgoing]] = deque()
         self.is_lost = False
+        self.why_lost = ""
         self.unparsed = bytearray()
         self.room: Room | None = None
         self.filled_nbytes = 0
@@ -87,6 +88,7 @@ class Loopback:
         self._selector: Final = selectors.DefaultSelector()
         self._wake: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._changed: Final[set[int]] = set()
+        self._refused: Final[deque[tuple[_Peer, str]]] = deque()
         self._ending = False
         self._reading: Final = threading.Lock()
         self.is_polled: Callable[[], bool] = _no
@@ -128,6 +130,12 @@ class Loopback:
         if is_first and is_left:
             self._changed.add(to)
             os.eventfd_write(self._wake, 1)
+
+    def refuse(self, rank: int, why: str, last: bytes = b"") -> None:
+        if last:
+            self.send(rank, last)
+        self._refused.append((self._peers[rank], why))
+        os.eventfd_write(self._wake, 1)
 
     def part(self) -> None:
         """Others end from now on: none is killed for that."""
@@ -177,18 +185,25 @@ class Loopback:
                 with suppress(BlockingIOError):
                     os.eventfd_read(self._wake)
                 self._watch_writers()
+                self._drop_refused()
                 continue
             peer: _Peer = key.data
             if key.fileobj == peer.process:
                 assert self._receiver is not None
                 if self._selector.get_map().get(peer.process) is not None:
                     self._selector.unregister(peer.process)
-                    self._receiver.lost(peer.rank, "its process has ended")
+                    self._receiver.lost(peer.rank, peer.why_lost)
                 continue
             if events & selectors.EVENT_WRITE and not peer.is_lost:
                 self._write_on(peer)
             if events & selectors.EVENT_READ and not peer.is_lost:
                 self._read(peer)
+
+    def _drop_refused(self) -> None:
+        while self._refused:
+            peer, why = self._refused.popleft()
+            if not peer.is_lost:
+                self._drop(peer, why)
 
     def _watch_writers(self) -> None:
         while self._changed:
@@ -284,9 +299,11 @@ class Loopback:
         del data[:at]
 
     def _drop(self, peer: _Peer, why: str) -> None:
-        """Nothing more is read from there, or sent."""
+        """Nothing more is read from there, or sent; who is at the other end finds its connection ended."""
         assert self._receiver is not None
         self._selector.unregister(peer.end)
+        with suppress(OSError):  # it has gone
+            peer.end.shutdown(socket.SHUT_RDWR)
         with peer.lock:
             peer.is_lost = True
             done = [each.sent for each in peer.waiting if each.sent is not None]
@@ -296,6 +313,7 @@ class Loopback:
         if peer.process < 0 or self._is_parting:
             self._receiver.lost(peer.rank, why)
             return
+        peer.why_lost = f"{why}, and its process was ended"
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(peer.process, signal.SIGKILL)
         self._selector.register(peer.process, selectors.EVENT_READ, peer)

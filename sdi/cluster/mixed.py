@@ -34,6 +34,7 @@ class MixedTransport:
         self._turn: Final = threading.Lock()
         self._teller = 0  # the thread that has the turn
         self._lost: Final[set[int]] = set()
+        self._heard: set[int] = set()
         self._is_polled: Callable[[], bool] | None = None
         self._look: Callable[[], bool] | None = None
 
@@ -85,6 +86,18 @@ class MixedTransport:
         else:
             self._far.send(to, batch, bulk, sent)
 
+    def refuse(self, rank: int, why: str, last: bytes = b"") -> None:
+        if self._sockets is not None and rank in self.near:
+            self._sockets.refuse(rank, why, last)
+        else:
+            self._far.refuse(rank, why, last)
+
+    def heard(self) -> set[int]:
+        """Ranks of which something was received since this was asked; what is being told of is told first."""
+        with self._turn:
+            found, self._heard = self._heard, set()
+        return found
+
     def part(self) -> None:
         """Others end from now on: that is no loss."""
         if self._sockets is not None:
@@ -99,6 +112,9 @@ class MixedTransport:
         """What either transport has received, one batch at a time."""
         assert self._receiver is not None
         with self._telling():
+            if source in self._lost:  # what it still says does not count
+                return Room(memoryview(bytearray(bulk_nbytes)), _nothing) if bulk_nbytes else None
+            self._heard.add(source)
             return self._receiver.received(source, batch, bulk_nbytes)
 
     def lost(self, rank: int, why: str) -> None:
@@ -122,6 +138,10 @@ class MixedTransport:
         """Whether the far transport is to look for messages eagerly."""
         assert self._receiver is not None
         return not self._far.is_spare and self._receiver.is_busy()
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
 
 
 class _Far:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -45,6 +46,7 @@ _SELDOM_S = 20e-3
 _UNSURE_NS = 15_000_000
 """Who was sent nothing for so long may be idle when a message arrives: less than _RESTLESS_NS."""
 _START_S = 120.0
+_CANCEL_S = 1.0
 _PR_SET_TIMERSLACK = 29
 
 
@@ -69,6 +71,8 @@ class MpiTransport:
         self._outgoing: Final[deque[tuple[int, bytes, memoryview | None, Callable[[], None] | None]]] = (
             deque()
         )
+        self._refused: Final[deque[tuple[int, str, bytes]]] = deque()
+        self._loop: _Loop | None = None
         self._begun: Final = threading.Event()
         self._started: Final = threading.Event()
         self._receiver: Receiver | None = None
@@ -105,6 +109,17 @@ class MpiTransport:
             if self._is_listening:  # both ends wake at the same time
                 self._ring(to)
 
+    def refuse(self, rank: int, why: str, last: bytes = b"") -> None:
+        self._refused.append((rank, why, last))
+        self._rouse()
+
+    def abort(self, status: int) -> None:
+        """End all processes of the job, after ``close``: some can't be reached.  Where a job survives losses
+        (ULFM) this ends no others.
+        """
+        assert self._loop is not None
+        self._loop.abort(status)
+
     def close(self) -> None:
         self._ending = True
         self._started.set()
@@ -135,7 +150,7 @@ class MpiTransport:
     def _main(self) -> None:
         try:
             ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-            loop = self._begin()
+            loop = self._loop = self._begin()
         except Exception as error:
             self._refusal = str(error)
             return
@@ -198,6 +213,14 @@ class MpiTransport:
         return bell
 
 
+class Request(Protocol):
+    """What is used of a request of mpi4py."""
+
+    def Cancel(self) -> None: ...  # noqa: N802
+
+    def Test(self) -> bool: ...  # noqa: N802
+
+
 class Communicator(Protocol):
     """What is used of a communicator of mpi4py."""
 
@@ -205,7 +228,7 @@ class Communicator(Protocol):
 
     def Barrier(self) -> None: ...  # noqa: N802
 
-    def Isend(self, buffer: list[object], to: int, tag: int, /) -> object: ...  # noqa: N802
+    def Isend(self, buffer: list[object], to: int, tag: int, /) -> Request: ...  # noqa: N802
 
 
 class _Loop:
@@ -218,10 +241,10 @@ class _Loop:
         self._bulk: Final = mpi.COMM_WORLD.Dup()
         for each in (self._batches, self._bulk):
             each.Set_errhandler(mpi.ERRORS_RETURN)
-        self._requests: list[object] = []
+        self._requests: list[Request] = []
         self._then: list[Callable[[], None] | None] = []
         self._peers: list[tuple[int, bool]] = []  # of each request the other end, and whether it is sent to
-        self._abandoned: list[object] = []  # which keep their memory
+        self._abandoned: list[Request] = []  # which keep their memory
         self._lost: Final[set[int]] = set()
         self._status: Final = mpi.Status()
         self._idle_s = 1e-3
@@ -231,7 +254,7 @@ class _Loop:
         transport = self._transport
         last_ns = time.monotonic_ns()
         while True:
-            is_active = self._send() | self._receive() | self._complete()
+            is_active = self._refuse() | self._send() | self._receive() | self._complete()
             now_ns = time.monotonic_ns()
             if is_active:
                 last_ns = now_ns
@@ -356,7 +379,8 @@ class _Loop:
                 if not self._find_lost(str(error)):
                     raise
                 return True
-            self._received(source, memoryview(data))
+            if source not in self._lost:
+                self._received(source, memoryview(data))
 
     def _received(self, source: int, data: memoryview) -> None:
         receiver = self._transport._receiver
@@ -415,6 +439,43 @@ class _Loop:
         for call in sent:
             if call is not None:
                 call()
+
+    def _refuse(self) -> bool:
+        """Drop ranks that are heard no more, whatever they are doing."""
+        transport, refused = self._transport, self._transport._refused
+        is_any = bool(refused)
+        while refused:
+            rank, why, last = refused.popleft()
+            if rank in self._lost:
+                continue
+            if last:
+                with suppress(self._mpi.Exception):
+                    self._isend(self._batches, bytes(_PREFIX_NBYTES) + last, rank, _BATCH, None)
+            if transport.rank == 0 and not self._cancel(rank):
+                _log.error("rank %d was sending, and MPI may still write what it sends: the job ends", rank)
+                self.abort(1)
+            self._drop(rank, why)
+        return is_any
+
+    def _cancel(self, rank: int) -> bool:
+        """Whether nothing is written here any more that comes from a rank: memory will be used again."""
+        left = [
+            request
+            for request, (peer, is_sent) in zip(self._requests, self._peers, strict=True)
+            if peer == rank and not is_sent
+        ]
+        for request in left:
+            request.Cancel()
+        deadline = time.monotonic() + _CANCEL_S
+        while left and time.monotonic() < deadline:
+            left = [request for request in left if not request.Test()]
+        return not left
+
+    def abort(self, status: int) -> None:
+        """End all processes of the job, this one too."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._mpi.COMM_WORLD.Abort(status)
 
     def _find_lost(self, why: str) -> bool:
         """Whether a rank is lost, where this MPI can tell (ULFM)."""

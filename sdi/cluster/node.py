@@ -95,6 +95,8 @@ class Node:
         self._told: deque[tuple[int, list[int]]] = deque()  # counted over all sessions, as rank 0 does
         self._messages = 0
         self._pending = 0
+        self._answering = 0
+        self._said = 0
         self._lost: set[int] = set()
         self._before = copied(transport.traffic)
         self._builder: Final = ThreadPoolExecutor(1, "sdi-build")
@@ -104,6 +106,8 @@ class Node:
         transport.pace(None, self._look)
         self.left: Final = threading.Event()
         """Set when rank 0 has gone."""
+        self.is_refused = False
+        """Whether rank 0 goes on without this node."""
 
     # -- Receiver ---------------------------------------------------------------------------------------
 
@@ -122,6 +126,8 @@ class Node:
                 raise DamagedBatch(f"rank {source} sent {record.kind.name}")
             elif record.kind is RecordKind.GONE:
                 self._gone(record.fields[0])
+            elif record.kind is RecordKind.REFUSED:
+                self._refused_by_root()
             else:
                 self._branch.direct(record)
         touched, self._touched = self._touched, set()
@@ -138,7 +144,14 @@ class Node:
     def _gone(self, rank: int) -> None:
         """Another node is lost."""
         self._exchange.lost(rank, DeviceFailed(f"rank {rank}", "it is lost"))
+        self._transport.refuse(rank, "it is lost")
         self._branch.lost()
+
+    def _refused_by_root(self) -> None:
+        """Rank 0 goes on without this node."""
+        _log.error("rank 0 has not heard of this node for too long and goes on without it")
+        self.is_refused = True
+        self._transport.refuse(ROOT, "it refuses this node")
 
     def _look(self) -> bool:
         """Complete what is done on members, as long as more is soon; then their threads do.  On sdi-near."""
@@ -155,6 +168,13 @@ class Node:
 
     def is_busy(self) -> bool:
         return self._pending > 0
+
+    def beat(self) -> None:
+        """Say that this node is there, if it has something to do and said nothing since the last time."""
+        said = self._transport.traffic[ROOT].messages
+        if (self._pending or self._answering) and said == self._said:
+            self._transport.send(ROOT, packed(RecordKind.BEAT, 0, 0))
+        self._said = said
 
     def close(self) -> None:
         """Close what is open; after the transport is."""
@@ -266,7 +286,7 @@ class Node:
             case RecordKind.CLOSE if record.member == ALL:
                 self._answered(record, lambda _: self._closed())
             case RecordKind.CLOSE:  # it may wait for what the driver has
-                self._builder.submit(self._answered, record, self._close_member)
+                self._answer_later(record, self._close_member)
             case RecordKind.CLOCK:
                 self._answer(record, time.monotonic_ns().to_bytes(8, "little"))
             case RecordKind.TRAFFIC:
@@ -276,11 +296,11 @@ class Node:
             case RecordKind.OFFSET:
                 self._branch.clock_offset_ns = record.fields[0]
             case RecordKind.BUILD:
-                self._builder.submit(self._answered, record, self._build)
+                self._answer_later(record, self._build)
             case RecordKind.ASK_COMPILER:
-                self._builder.submit(self._answered, record, self._ask_compiler)
+                self._answer_later(record, self._ask_compiler)
             case RecordKind.FACTS:
-                self._builder.submit(self._answered, record, self._facts)
+                self._answer_later(record, self._facts)
             case RecordKind.ALLOCATE | RecordKind.ADOPT | RecordKind.CREATE_IMAGE | RecordKind.BIND:
                 self._make(record)
             case RecordKind.FREE:
@@ -298,13 +318,26 @@ class Node:
             case _:
                 self._operate(record)
 
+    def _answer_later(self, record: NodeRecord, work: Callable[[NodeRecord], bytes]) -> None:
+        """As ``_answered``, on the thread that builds."""
+        self._count_answers(1)
+        later = self._builder.submit(self._answered, record, work)
+        later.add_done_callback(lambda _: self._count_answers(-1))
+
+    def _count_answers(self, more: int) -> None:
+        with self._lock:
+            self._answering += more
+
     def _answered(self, record: NodeRecord, work: Callable[[NodeRecord], bytes]) -> None:
         """Answer with what ``work`` gives, or why it failed."""
+        self._count_answers(1)
         try:
             tail, status = work(record), 0
         except Exception as error:
             _log.debug("%s", record.kind.name, exc_info=True)
             tail, status = failure(error), 1
+        finally:
+            self._count_answers(-1)
         self._transport.send(
             ROOT, packed(RecordKind.ANSWER, record.member, record.ticket, (status,), tail=tail)
         )

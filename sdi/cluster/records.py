@@ -21,8 +21,8 @@ class RecordKind(IntEnum):
     """What a record asks for or tells.
 
     To a node: what is before DONE; ``ticket`` is the operation's, or the id of what is made.  From a node:
-    DONE to SUMMED.  Between any two processes: DATA, and RETURN, of memory that DATA has lent; also SPREAD
-    and SUMMED.
+    DONE to BEAT.  Between any two processes: DATA, and RETURN, of memory that DATA has lent; also SPREAD and
+    SUMMED.
     """
 
     ALLOCATE = 1
@@ -62,11 +62,13 @@ class RecordKind(IntEnum):
     SPREAD = 41
     BEHIND = 42
     OFFSET = 43
+    REFUSED = 45
     DONE = 32
     ANSWER = 33
     PRINTED = 34
     LOST = 35
     SUMMED = 44
+    BEAT = 46
     DATA = 48
     RETURN = 49
 
@@ -113,11 +115,13 @@ _FIELDS: dict[RecordKind, str] = {
     # waits: ranks, each with its number of direct records before this
     RecordKind.BEHIND: "",  # ticket: that many SPREAD come before what follows
     RecordKind.OFFSET: "q",  # what the node's clock is ahead of rank 0's
+    RecordKind.REFUSED: "",  # rank 0 hears the node no more
     RecordKind.SUMMED: "3q",  # a replay's number, start and end by rank 0's clock; tail: why it failed
     RecordKind.DONE: "2q",  # start and end; tail: why it failed, if it did
     RecordKind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
     RecordKind.PRINTED: "",
     RecordKind.LOST: "",
+    RecordKind.BEAT: "",  # the node is there, and has something to do
     RecordKind.DATA: "3Q",  # where in the copy's bytes, how many, and IN_BATCH or where in the sender's pool
     RecordKind.RETURN: "Q",  # where in the receiver's pool
 }

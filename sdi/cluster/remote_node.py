@@ -320,6 +320,8 @@ class RemoteNode:
                 self._printed(bytes(record.tail))
             case RecordKind.LOST:
                 self.lost_members.add(record.member)
+            case RecordKind.BEAT:
+                pass  # that it came is all that it says
             case _:
                 raise ValueError(f"a node sent {record.kind.name}")
 

@@ -39,13 +39,19 @@ def place(environ: Mapping[str, str]) -> RankPlace | None:
     return None
 
 
+def survives_losses(environ: Mapping[str, str]) -> bool:
+    """Whether a job goes on when a rank of it ends: Open MPI's ``--with-ft ulfm``."""
+    return environ.get("OMPI_MCA_mpi_ft_enable") == "1"
+
+
 def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` for a process that is no rank of the job."""
     return {name: value for name, value in environ.items() if not name.startswith(_OF_MPI)}
 
 
-def run_node(transport: Transport) -> int:
-    """Serve this process' devices until rank 0 has gone."""
+def run_node(transport: Transport) -> bool:
+    """Serve this process' devices until rank 0 has gone; False where it goes on without this node."""
+    from sdi.cluster.heartbeat import Ticking
     from sdi.cluster.members import facts_of, opens
     from sdi.cluster.mixed import MixedTransport
     from sdi.cluster.node import Node
@@ -60,11 +66,13 @@ def run_node(transport: Transport) -> int:
     node = Node(mixed, pickle.dumps(facts_of(devices)), opens(devices, transport.rank), printed)
     gc.freeze()
     mixed.start(node)
+    beats = Ticking("sdi-heartbeat", node.beat)
     node.left.wait()
+    beats.close()
     mixed.close()
     node.close()
     printed.close()
-    return 0
+    return not node.is_refused
 
 
 def leave(status: int) -> None:

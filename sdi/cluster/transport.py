@@ -88,5 +88,12 @@ class Transport(Protocol):
         ``bulk`` must stay as it is until ``sent`` is called, on any thread, also if that process is lost.
         """
 
+    def refuse(self, rank: int, why: str, last: bytes = b"") -> None:
+        """Hear ``rank`` no more, which is lost then; from any thread.
+
+        ``last``: a batch for it, in case that it hears again.  Nothing that it sends is received, and where
+        it shares memory it has ended before it counts as lost.
+        """
+
     def close(self) -> None:
         """Send what was given so far, then stop; joins the thread.  Receivers are told nothing more."""

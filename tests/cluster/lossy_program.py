@@ -1,19 +1,24 @@
-"""Launches kernels while nodes are killed, and says how many went wrong: "right N failed N wrong N".
+"""Launches kernels while a node is killed or stopped; says how many went wrong: "right N failed N wrong N".
 
-``lossy_program.py SEED``: the moment at which a node is killed follows from the seed.
+``lossy_program.py SEED [kill|stop|wake] [late]``: the moment at which a node is killed follows from the seed.
+``stop``: it is not killed but stops to run; ``wake``: and runs on once commands have failed for that.
+``late``: up to LATE_S after that moment, whatever is going on then.
 """
 
 import os
 import random
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import pyopencl as cl
 
 from sdi.cluster import start
 
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "wake": signal.SIGSTOP}
 MARK = "OCL_TEST_RUN"
 """Variable that all processes of a run have: see ``tests/image_runs.py``."""
 SOURCE = """
@@ -23,7 +28,7 @@ kernel void blend(global const int *in, global int *out, int n, int k) {
     out[i] = 3 * in[i] + left - right + k;
 }
 """
-N, STEPS, AFTER = 1 << 16, 8, 12
+N, STEPS, AFTER, LATE_S = 1 << 16, 8, 12, 0.03
 
 
 def nodes() -> list[int]:
@@ -58,6 +63,8 @@ def main() -> None:
     kernel = cl.Program(context, SOURCE).build().blend
     buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(2)]
     right = failed = wrong = after = 0
+    how = sys.argv[2] if len(sys.argv) > 2 else "kill"
+    is_late = "late" in sys.argv[3:]
     victims, kill_at = nodes(), (numbers.randrange(2, 6), numbers.randrange(STEPS))
     data = np.random.default_rng(1).integers(0, 1 << 20, N, np.int32)
     for turn in range(40):
@@ -66,7 +73,12 @@ def main() -> None:
             cl.enqueue_copy(queue, buffers[0], data, is_blocking=False)
             for step in range(STEPS):
                 if (turn, step) == kill_at:
-                    os.kill(numbers.choice(victims), signal.SIGKILL)
+                    victim = numbers.choice(victims)
+                    late_s = LATE_S * numbers.random() if is_late else 0.0
+                    blow = Timer(late_s, os.kill, (victim, SIGNALS[how]))
+                    blow.start()
+                    if not is_late:
+                        blow.join()
                 kernel(queue, (N,), (64,), *buffers, np.int32(N), np.int32(step))
                 buffers.reverse()
                 wanted = expected(wanted, step)
@@ -74,6 +86,9 @@ def main() -> None:
         except cl.Error:
             failed += 1
             after = 0
+            if how == "wake":
+                with suppress(ProcessLookupError):  # on this machine it was killed
+                    os.kill(victim, signal.SIGCONT)
             continue
         if (result == wanted).all():
             right += 1

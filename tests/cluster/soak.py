@@ -5,9 +5,10 @@
 
 Parts, all of them without any: ``programs`` (tests/programs), ``generated`` (tests/generated), ``sequences``
 (tests/sequences), each on every shape and transport, and ``kills``: rounds in which a rank is killed while
-launches are under way.  ``--first``: the seed of the first one.  Transports: ``loopback``, and ``mpi``,
-the MPI beside this Python; ``ulfm`` is Open MPI that goes on when a rank dies, for ``kills``.  ``mpi-far``
-and so on: ranks share no memory, as on different machines.
+launches are under way, ``stops``: it stops to run, ``wakes``: and runs on when rank 0 has refused it.
+``--first``: the seed of the first one.  Transports: ``loopback``, and ``mpi``, the MPI beside this Python;
+``ulfm`` is Open MPI that goes on when a rank dies.  ``mpi-far`` and so on: ranks share no memory, as on
+different machines; ``stops`` there keep ``ulfm`` waiting.
 Ends with 1 when anything differs.
 """
 
@@ -25,6 +26,7 @@ from tests.sequences import compare as sequences
 from tests.test_programs import PROGRAMS, Pass, first_difference, run_all
 
 _GENERATED_LIMIT_S = 6000.0
+_BLOWS = {"kills": "kill", "stops": "stop", "wakes": "wake"}
 
 
 def compare_programs(way: Way, plain: Pass, folder: Path) -> list[str]:
@@ -74,7 +76,7 @@ def ways(given: argparse.Namespace) -> Iterator[tuple[str, Way]]:
 def main(arguments: list[str]) -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parts = ("programs", "generated", "sequences", "kills")
+    parts = ("programs", "generated", "sequences", *_BLOWS)
     parser.add_argument("parts", nargs="*", metavar="PART", default=parts)
     parser.add_argument("--transports", default="loopback,loopback-far,mpi,mpi-far")
     parser.add_argument("--shapes", default=",".join(SHAPES))
@@ -112,10 +114,11 @@ def _soak(given: argparse.Namespace, folder: Path) -> int:
         if "sequences" in given.parts:
             found = compare_sequences(way, given.first, given.count)
             said(f"sequences, {name}", given.count, found)
-        if "kills" in given.parts:
-            seeds = range(given.first, given.first + given.rounds)
-            wrong = [f"seed {seed}: {text}" for seed in seeds if (text := killed(way, seed))]
-            said(f"kills, {name}", given.rounds, wrong)
+        for part, how in _BLOWS.items():
+            if part in given.parts:
+                seeds = range(given.first, given.first + given.rounds)
+                wrong = [f"seed {seed}: {text}" for seed in seeds if (text := killed(way, seed, how, "late"))]
+                said(f"{part}, {name}", given.rounds, wrong)
     return total
 
 

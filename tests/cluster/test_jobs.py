@@ -125,6 +125,14 @@ def test_a_node_that_is_killed_costs_its_commands_and_nothing_else(seed: int) ->
     assert not wrong, wrong
 
 
+@pytest.mark.parametrize(("how", "is_far"), [("stop", False), ("wake", True)])
+def test_a_node_that_stops_to_run_is_refused_and_costs_its_commands_and_nothing_else(
+    how: str, is_far: bool
+) -> None:
+    wrong = killed(Way("loopback", SHAPES["3"], is_far), 5, how)
+    assert not wrong, wrong
+
+
 def test_the_applications_status_and_a_second_process_at_a_time(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

@@ -21,6 +21,8 @@ class Heard:
         self.batches: list[bytes] = []
         self.threads: set[str] = set()
         self.came = threading.Event()
+        self.whys: list[str] = []
+        self.left = threading.Event()
 
     def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
         self.batches.append(bytes(batch))
@@ -29,7 +31,8 @@ class Heard:
         return None
 
     def lost(self, rank: int, why: str) -> None:
-        pass
+        self.whys.append(why)
+        self.left.set()
 
     def is_busy(self) -> bool:
         return False
@@ -105,3 +108,23 @@ def test_a_thread_with_members_to_look_after_is_asked_until_nothing_is_left(
     first.start(heard)
     second.send(0, b"one")
     assert done.wait(PATIENCE_S)
+
+
+def test_who_is_refused_hears_that_and_the_end_and_is_heard_no_more() -> None:
+    first, second = (Loopback(rank, own, f"sdi-net-{rank}") for rank, own in enumerate(sockets(2)))
+    here, there = Heard(), Heard()
+    try:
+        second.start(there)
+        first.start(here)
+        first.refuse(1, "it is slow", b"go")
+        assert here.left.wait(PATIENCE_S) and there.left.wait(PATIENCE_S)
+        assert here.whys == ["it is slow"] and there.batches == [b"go"]
+        told = threading.Event()
+        first.send(1, b"more", memoryview(b"bulk"), told.set)
+        second.send(0, b"still there")
+        assert told.wait(PATIENCE_S) and not here.batches
+        first.refuse(1, "again")
+    finally:
+        first.close()
+        second.close()
+    assert here.whys == ["it is slow"] and there.batches == [b"go"]

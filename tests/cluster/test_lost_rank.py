@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from sdi.cluster import mpi
 from sdi.cluster.mpi import _Loop
 from sdi.cluster.transport import Room, Traffic
 
 
 class Failure(Exception):
     """MPI's exception."""
+
+
+class Aborted(Exception):
+    """The job has ended."""
 
 
 class Request:
@@ -21,6 +29,14 @@ class Request:
 
     def __bool__(self) -> bool:
         return self.state != "null"
+
+    def Cancel(self) -> None:  # noqa: N802
+        """As MPI does: nothing where it is matched already ("stuck")."""
+        if self.state == "pending":
+            self.state = "cancelled"
+
+    def Test(self) -> bool:  # noqa: N802
+        return self.state in ("cancelled", "done", "null")
 
     @staticmethod
     def Testsome(requests: list[Request]) -> list[int]:  # noqa: N802
@@ -52,6 +68,9 @@ class Comm:
 
     Irecv = Isend
 
+    def Abort(self, status: int) -> None:  # noqa: N802
+        raise Aborted(status)
+
     def Ack_failed(self) -> None: ...  # noqa: N802
 
     def Get_group(self) -> None: ...  # noqa: N802
@@ -71,10 +90,10 @@ def test_what_was_under_way_with_a_rank_that_died_is_given_up_and_the_rest_is_to
         _bell=None,
         _receiver=SimpleNamespace(lost=lambda rank, why: told.append(f"lost {rank}")),
     )
-    mpi = SimpleNamespace(
+    module = SimpleNamespace(
         COMM_WORLD=Comm(), ERRORS_RETURN=0, BYTE=0, Status=object, Request=Request, Exception=Failure
     )
-    loop = _Loop(transport, mpi)  # type: ignore[arg-type]
+    loop = _Loop(transport, module)  # type: ignore[arg-type]
     for to in (1, 2):
         bulk = loop._bulk
         loop._isend(bulk, b"", to, 2, lambda to=to: told.append(f"sent {to}"))
@@ -89,3 +108,36 @@ def test_what_was_under_way_with_a_rank_that_died_is_given_up_and_the_rest_is_to
     from_dead.state, bulk.requests[3].state = "failed", "done"
     assert loop._complete() and told[-1] == "filled 2"
     assert not loop._requests
+
+
+@pytest.mark.parametrize("state", ["pending", "done", "stuck"])
+@pytest.mark.logs("rank 1 was sending")
+def test_memory_that_a_refused_rank_may_still_write_is_never_used_again(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mpi, "_CANCEL_S", 0.01)
+    told: list[str] = []
+    transport = SimpleNamespace(
+        rank=0,
+        _outgoing=[],
+        _refused=deque([(1, "it is slow", b"go"), (1, "again", b"go")]),
+        traffic={1: Traffic()},
+        _bell=None,
+        _receiver=SimpleNamespace(lost=lambda rank, why: told.append(f"lost {rank}: {why}")),
+    )
+    module = SimpleNamespace(
+        COMM_WORLD=Comm(), ERRORS_RETURN=0, BYTE=0, Status=object, Request=Request, Exception=Failure
+    )
+    loop = _Loop(transport, module)  # type: ignore[arg-type]
+    loop._take(1, Room(memoryview(bytearray(8)), lambda: told.append("filled")))
+    (request,) = loop._bulk.requests
+    request.state = state
+    if state == "stuck":
+        with pytest.raises(Aborted):
+            loop._refuse()
+        assert told == []
+    else:
+        assert loop._refuse() and told == ["lost 1: it is slow"]
+        assert request.state == ("cancelled" if state == "pending" else "done")
+        assert len(loop._batches.requests) == 1, "it is told once"
+        assert not loop._refuse() and not loop._requests

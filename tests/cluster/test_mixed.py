@@ -33,6 +33,10 @@ class Far:
     ) -> None:
         """Nobody is there."""
 
+    def refuse(self, rank: int, why: str, last: bytes = b"") -> None:
+        assert self.receiver is not None
+        self.receiver.lost(rank, why)
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -97,3 +101,19 @@ def test_where_all_others_are_near_the_other_transport_is_spare(near: set[int]) 
     mixed.close()
     for _, there in pairs.values():
         there.close()
+
+
+def test_what_a_refused_process_still_says_does_not_count() -> None:
+    far, hearer = Far(), Hearer()
+    mixed = MixedTransport(far)
+    mixed.start(hearer)
+    assert far.receiver is not None
+    far.receiver.received(2, memoryview(b"first"), 0)
+    assert mixed.heard() == {2} and mixed.heard() == set()
+    mixed.refuse(2, "it is slow")
+    room = far.receiver.received(2, memoryview(b"second"), 7)
+    assert room is not None and room.memory.nbytes == 7, "bulk bytes go nowhere"
+    room.filled()
+    assert far.receiver.received(2, memoryview(b"third"), 0) is None
+    assert hearer.count == 1 and mixed.heard() == set()
+    mixed.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.test_jobs import arrays, run_programs
-from tests.cluster.ways import AS_ROOT, MPIEXEC, SDI, is_open_mpi, mpiexec
+from tests.cluster.ways import AS_ROOT, MPIEXEC, SDI, SHAPES, Way, is_open_mpi, killed, mpiexec
 from tests.image_runs import image_environ, plain_environ, run
 
 NAMES = ("image_chains", "jacobi", "printing", "scatter")
@@ -82,6 +82,11 @@ def test_a_profile_in_a_job_starts_no_application() -> None:
     done = run(command, environ(2), TIMEOUT_S)
     assert done.returncode and not done.remained, f"{done.remained} {done.describe()}"
     assert "started" not in done.stdout and "SDI_PROFILE=DIR" in done.stderr
+
+
+def test_a_rank_that_stops_to_run_and_wakes_again_is_refused() -> None:
+    wrong = killed(Way("mpi", SHAPES["3"], is_far=True), 1, "wake")
+    assert not wrong, wrong
 
 
 def test_an_application_gets_nothing_of_mpi() -> None:
