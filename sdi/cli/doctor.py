@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,7 @@ from typing import Literal
 from sdi import cache
 from sdi import settings as settings_module
 from sdi.cli.progress import doing
+from sdi.cluster import start
 from sdi.locate import NotInstalled, image_environ, library, service_python
 from sdi.settings import NAMES, Settings, SettingsError
 
@@ -31,11 +33,14 @@ _REINSTALL = "install sdi again: pip install --force-reinstall --no-deps, or mak
 _DRIVER_HINT = "install a driver, for CPUs: apt-get install pocl-opencl-icd"
 
 
+State = Literal["ok", "note", "FAIL"]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One line of the report; ``fix``: what to do about a FAIL or note."""
 
-    state: Literal["ok", "note", "FAIL"]
+    state: State
     what: str
     text: str
     fix: str = ""
@@ -48,6 +53,12 @@ class Finding:
 def examine(changes: Mapping[str, str]) -> int:
     """Print all findings; 1 when something is broken."""
     environ = {**os.environ, **changes}
+    place = start.place(environ)
+    if place is not None and place.rank:  # rank 0 says what is on its machine; this one takes part
+        found = _world(place)
+        if found.state == "FAIL":
+            print(f"rank {place.rank}: {found}", flush=True)
+        return 1 if found.state == "FAIL" else 0
     broken = 0
     findings = _findings(environ)
     while True:
@@ -63,7 +74,8 @@ def examine(changes: Mapping[str, str]) -> int:
 
 def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     sound = True
-    for check in (_settings, _library, _python, _cache, _drivers, _cuda, _mpi):
+    place, environ = start.place(environ), start.alone(environ)
+    for check in (_settings, _library, _python, _cache, _drivers, _cuda, partial(_mpi, place=place)):
         for finding in check(environ):
             sound = sound and finding.state != "FAIL"
             yield finding
@@ -200,18 +212,20 @@ def _cuda(_environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("ok", "cuda", f"NVRTC {compiler}")
 
 
-def _mpi(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """What jobs on several machines need, where mpi4py is installed."""
-    if find_spec("mpi4py") is None:
-        return  # nobody asked for that
+def _mpi(environ: Mapping[str, str], place: start.RankPlace | None = None) -> Iterator[Finding]:
+    """What jobs on several machines need; ``place``: this process' in one, if it is in one."""
     fix = "pip install 'sdi[mpi]'"
+    missing: State = "note" if place is None else "FAIL"
+    if find_spec("mpi4py") is None:
+        yield Finding(missing, "mpi", "no mpi4py: only this machine's devices can be members", fix)
+        return
     script = (
         "import mpi4py; mpi4py.rc.initialize = False\n"
         "from mpi4py import MPI; print(MPI.Get_library_version())"
     )
     done = _run("-I", "-c", script, environ=environ)
     if done.returncode:
-        yield Finding("note", "mpi", f"mpi4py finds no MPI: {_last_line(done.stderr)}", fix)
+        yield Finding(missing, "mpi", f"mpi4py finds no MPI: {_last_line(done.stderr)}", fix)
         return
     library = done.stdout.split(",")[0].split("\n")[0].strip()
     beside = Path(sys.executable).parent / "mpiexec"
@@ -220,6 +234,22 @@ def _mpi(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("note", "mpi", f"{library}, and no mpiexec that starts jobs", fix)
         return
     yield Finding("ok", "mpi", f"{library}; jobs are started by {mpiexec}")
+    if place is not None:
+        yield _world(place)
+
+
+def _world(place: start.RankPlace) -> Finding:
+    """Whether the ranks of this process' job see each other, and have the same version.  Waits for all."""
+    from sdi.cluster.mpi import MpiTransport, MpiUnavailable
+
+    try:
+        transport = MpiTransport(place.size)
+    except MpiUnavailable as error:
+        fix = "start the job with the mpiexec of the MPI that mpi4py uses, and the same sdi everywhere"
+        return Finding("FAIL", "mpi", str(error), fix)
+    transport.close()
+    deaf = [f"; rank {rank}, idle, looks for messages: {why}" for rank, why in transport.deaf.items()]
+    return Finding("note" if deaf else "ok", "mpi", f"{place.size} ranks see each other{''.join(deaf)}")
 
 
 def _copies(environ: Mapping[str, str]) -> Iterator[Finding]:

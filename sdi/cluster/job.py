@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
-from sdi import __version__
 from sdi.cluster.exchange import Exchange
 from sdi.cluster.heartbeat import Silence, Ticking
+from sdi.cluster.identity import Stranger, introduced
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearListener
+from sdi.cluster.node_facts import Asked, NodeFacts
 from sdi.cluster.records import ALL, DamagedBatch, RecordKind, packed, records
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import ROOT, Failures, RemoteNode
@@ -22,56 +23,12 @@ from sdi.cluster.shared import Pool
 from sdi.cluster.transport import Room, Traffic, Transport, copied
 from sdi.cluster.tree import ReplayTree
 from sdi.devices.base import Device
-from sdi.devices.capabilities import Capabilities, MemberKind
-from sdi.devices.discover import MemberSettings
+from sdi.devices.capabilities import Capabilities
 from sdi.devices.polling import Polling
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.vmem.arena import Arena
 
 _log = logging.getLogger("sdi.job")
-
-
-@dataclass(frozen=True, slots=True)
-class JobDevice:
-    """A device of a process of the job.  Implements ``MemberCandidate``.
-
-    ``position``: among that one's; ``node``: the process' rank, which it does not know itself.
-    """
-
-    platform: str
-    name: str
-    kind: MemberKind
-    unit: str
-    memory_nbytes: int
-    info: Mapping[int, bytes] = field(repr=False)
-    position: int
-    node: int = ROOT
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What a node says of itself once.
-
-    ``host``: its machine's boot id, the same for nodes of one machine; ``hostname``: its name.
-    ``pid``: the process.  ``devices``: that can become members.
-    """
-
-    version: str
-    host: str
-    hostname: str
-    pid: int
-    devices: tuple[JobDevice, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The members that a node is to open.
-
-    ``members``: of each its position among the node's devices, its number, and the bytes of memory it gets.
-    """
-
-    members: tuple[tuple[int, int, int], ...]
-    settings: MemberSettings = field(default_factory=MemberSettings)
 
 
 class JobError(RuntimeError):
@@ -139,15 +96,11 @@ class Job:
         asked = [(rank, node.question(RecordKind.OPEN)) for rank, node in self.nodes.items()]
         for rank, answer in asked:
             try:
-                facts = pickle.loads(answer())
+                self.facts[rank] = introduced(rank, answer())
+            except Stranger as error:
+                raise JobError(str(error)) from error
             except Exception as error:
                 raise JobError(f"rank {rank}: {error}") from error
-            if facts.version != __version__:
-                raise JobError(
-                    f"rank {rank} on {facts.hostname} has sdi {facts.version}, rank 0 has {__version__}: "
-                    "all nodes need the same"
-                )
-            self.facts[rank] = facts
         near = [rank for rank, each in self.facts.items() if each.host == host]
         if near:
             self._set_members_near(near)

@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sdi import __version__
-from sdi.cluster.job import Asked, Job, JobDevice, NodeFacts
+from sdi.cluster.job import Job
 from sdi.cluster.node import OpenMembers
+from sdi.cluster.node_facts import Asked, JobDevice, NodeFacts
 from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_chosen

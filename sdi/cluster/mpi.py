@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Final, Protocol, TypeVar
 
 from sdi.cluster.doorbell import Doorbell
+from sdi.cluster.identity import Stranger, check_same, identity
 from sdi.cluster.transport import Receiver, Room, Traffic
 
 _log = logging.getLogger(__name__)
@@ -186,9 +187,20 @@ class MpiTransport:
                 f"this is one of {self._expected} processes of its job, but MPI sees a world of {self.size}: "
                 f"mpi4py uses {self.library}, and the job was started by another MPI's mpiexec"
             )
+        try:
+            self._meet_same(MPI.COMM_WORLD)
+        except Stranger as error:
+            MPI.Finalize()
+            raise MpiUnavailable(str(error)) from error
         self.traffic = {rank: Traffic() for rank in range(self.size) if rank != self.rank}
         self._bell = self._hang(MPI.COMM_WORLD)
         return _Loop(self, MPI)
+
+    def _meet_same(self, comm: Communicator) -> None:
+        """Raises Stranger, on all ranks, where one has another version; text is what all of them read."""
+        own, said = identity(), comm.allgather(identity())
+        for rank, each in enumerate(said):
+            check_same(self.rank, own, rank, each)
 
     def _hang(self, comm: Communicator) -> Doorbell | None:
         """A doorbell, if there is anybody whom all others can ring."""

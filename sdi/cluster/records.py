@@ -127,6 +127,12 @@ _FIELDS: dict[RecordKind, str] = {
 }
 _LAYOUTS = {kind: struct.Struct("<" + fields) for kind, fields in _FIELDS.items()}
 
+
+def layouts() -> dict[RecordKind, str]:
+    """Of each kind how its fields are packed."""
+    return dict(_FIELDS)
+
+
 IN_BATCH = 2**64 - 1
 """The bytes of DATA follow the batch."""
 

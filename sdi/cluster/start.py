@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import pickle
 import signal
 import sys
 from collections.abc import Mapping
@@ -49,9 +48,16 @@ def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if not name.startswith(_OF_MPI)}
 
 
+def alone(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` for a process for which there is no job."""
+    launchers = {name for names in _LAUNCHERS for name in names}
+    return {name: value for name, value in without_mpi(environ).items() if name not in launchers}
+
+
 def run_node(transport: Transport) -> bool:
     """Serve this process' devices until rank 0 has gone; False where it goes on without this node."""
     from sdi.cluster.heartbeat import Ticking
+    from sdi.cluster.identity import introduction
     from sdi.cluster.members import facts_of, opens
     from sdi.cluster.mixed import MixedTransport
     from sdi.cluster.node import Node
@@ -63,7 +69,7 @@ def run_node(transport: Transport) -> bool:
     printed = Printed()
     devices = all_devices()
     mixed = MixedTransport(transport)
-    node = Node(mixed, pickle.dumps(facts_of(devices)), opens(devices, transport.rank), printed)
+    node = Node(mixed, introduction(facts_of(devices)), opens(devices, transport.rank), printed)
     gc.freeze()
     mixed.start(node)
     beats = Ticking("sdi-heartbeat", node.beat)

@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from sdi.cli import doctor
 from sdi.cli.devices import spans
+from sdi.cluster.start import RankPlace
 
 SDI = [sys.executable, "-m", "sdi.cli"]
 
@@ -73,6 +75,21 @@ def test_doctor_says_that_no_driver_is_there(no_drivers: str) -> None:
     done = sdi("doctor", SDI_MEMBER_VENDORS=no_drivers)
     assert (done.returncode, failures(done.stdout)) == (1, ["members"])
     assert "apt-get install pocl-opencl-icd" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("place", "state"), [(None, "note"), (RankPlace(0, 2), "FAIL")], ids=["alone", "in a job"]
+)
+def test_doctor_says_what_is_missing_for_mpi(
+    place: RankPlace | None, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    (found,) = doctor._mpi({}, place)
+    assert (found.state, found.fix) == (state, "pip install 'sdi[mpi]'") and "no mpi4py" in found.text
+    monkeypatch.undo()
+    if find_spec("mpi4py") is not None:
+        (found,) = doctor._mpi({**os.environ, "MPI4PY_LIBMPI": "/no/such/libmpi.so"}, place)
+        assert found.state == state and "mpi4py finds no MPI" in found.text
 
 
 def test_doctor_notes_misspelled_settings() -> None:

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 
 from sdi import __version__
 from sdi.cluster import start
-from sdi.cluster.job import Asked, Job, JobDevice, NodeFacts
+from sdi.cluster.identity import introduction
+from sdi.cluster.job import Job
 from sdi.cluster.local import start_nodes
 from sdi.cluster.loopback import Loopback, sockets
 from sdi.cluster.members import host_id
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.node import Node
+from sdi.cluster.node_facts import Asked, JobDevice, NodeFacts
 from sdi.devices.base import Device
 from sdi.devices.capabilities import CPU
 from sdi.devices.discover import memory_shares
@@ -91,9 +93,8 @@ def open_here(tail: bytes, _polling: Polling) -> Sequence[Device]:
 def threads(nodes: int) -> Iterator[Threads]:
     """Rank 0 of a job with so many other ranks."""
     root, *others = [Spied(rank, ends) for rank, ends in enumerate(sockets(nodes + 1))]
-    facts = pickle.dumps(
-        NodeFacts(__version__, "here", "localhost", 0, (JobDevice("", "", CPU, "cpu", 0, {}, 0),))
-    )
+    device = JobDevice("", "", CPU, "cpu", 0, {}, 0)
+    facts = introduction(NodeFacts(__version__, "here", "localhost", 0, (device,)))
     mixed = [MixedTransport(transport) for transport in others]
     served = [Node(transport, facts, open_here, None) for transport in mixed]
     for node, transport in zip(served, mixed, strict=True):

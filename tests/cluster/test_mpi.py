@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sdi import __version__
 from tests.cluster.test_jobs import arrays, run_programs
 from tests.cluster.ways import AS_ROOT, MPIEXEC, SDI, SHAPES, Way, is_open_mpi, killed, mpiexec
 from tests.image_runs import image_environ, plain_environ, run
@@ -56,6 +57,25 @@ def test_a_rank_whose_mpi_is_not_the_launchers_says_so() -> None:
     done = run([*SDI, "run", "--", "true"], environ(2) | wrong, TIMEOUT_S)
     assert done.returncode == 1 and not done.remained, f"{done.remained} {done.describe()}"
     assert "one of 2 processes of its job, but MPI sees a world of 1" in done.stderr
+    doctor = run([*SDI, "doctor"], environ(2) | wrong, TIMEOUT_S)
+    assert doctor.returncode == 1 and "FAIL  mpi       this is one of 2 processes" in doctor.stdout
+
+
+def test_doctor_on_all_ranks_says_whether_they_see_each_other() -> None:
+    done = run([*mpiexec(2), *SDI, "doctor"], environ(2), TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    assert done.stdout.count("ok    mpi       2 ranks see each other") == 1, done.describe()
+    assert done.stdout.count("everything works") == 1
+
+
+def test_ranks_of_another_version_are_refused_by_all_with_both_versions() -> None:
+    older = "import sdi; sdi.__version__ = '0.0.1'; from sdi.cli import main; exit(main.main(['node']))"
+    command = [*mpiexec(1), *SDI, "run", "--", "echo", "started", ":", "-n", "1", sys.executable, "-c", older]
+    done = run(command, environ(2), TIMEOUT_S)
+    assert done.returncode and not done.remained, f"{done.remained} {done.describe()}"
+    pairs = re.findall(r"rank (\d) has sdi (\S+) \(.*?\), rank (\d) has sdi (\S+) \(", done.stderr)
+    assert ("0", __version__, "1", "0.0.1") in pairs, done.describe()
+    assert "started" not in done.stdout
 
 
 def test_nodes_without_an_application_serve_one_after_the_other() -> None:

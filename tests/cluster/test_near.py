@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from typing import cast
 import numpy as np
 import pytest
 
+from sdi.cluster import near as doors
 from sdi.cluster.exchange import CHUNK_NBYTES, LENT_NBYTES
+from sdi.cluster.hub import Hub
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.members import host_id
 from sdi.cluster.near import NearError, NearListener, come
@@ -29,12 +32,14 @@ from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.region import Region
+from sdi.service.handover import HandoverError, take_over
 from sdi.vmem.arena import PAGE_NBYTES, Arena
 from tests.cluster.jobs import local_job, open_on_nodes
 from tests.cluster.test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 from tests.image_runs import run
 
 PATIENCE_S = 60.0
+OTHER_UID = 4321
 SIZES = (1, LENT_NBYTES, LENT_NBYTES + 1, CHUNK_NBYTES, 11 * CHUNK_NBYTES + 5)
 
 
@@ -287,6 +292,56 @@ def test_only_who_knows_the_secret_gets_through_the_door(tmp_path: Path) -> None
         pool.close()
     assert (tmp_path / "refused").exists()
     assert not Path(_path(door)).parent.exists(), "the folder goes with the door"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_other_users_get_through_no_door_of_a_job() -> None:
+    """Not even who knows the secret, where the folders are open."""
+    door, pool, hub = NearListener(), Pool(), Hub()
+    told: list[str] = []
+    try:
+        path, cookie = _path(door), strings_of(door.invitation)[1]
+        assert _as_another(path, b"") == "denied" == _as_another(hub.path, b"")
+        for each in (path, hub.path):
+            os.chmod(Path(each).parent, 0o755)
+            os.chmod(each, 0o666)
+        hello = doors._HELLO.pack(cookie, 1, pool.nbytes)
+        stranger = threading.Thread(target=lambda: told.append(_as_another(path, hello)))
+        stranger.start()
+        assert door.wait([1], lambda rank: not stranger.is_alive()) == []
+        stranger.join()
+        stranger = threading.Thread(target=lambda: told.append(_as_another(hub.path, hello)))
+        stranger.start()
+        connection, _ = hub._listener.accept()
+        with connection, pytest.raises(HandoverError, match=f"belongs to user {OTHER_UID}"):
+            take_over(connection)
+        stranger.join()
+    finally:
+        hub.close(0)
+        door.close()
+        pool.close()
+    assert told == ["nothing", "nothing"]
+
+
+def _as_another(path: str, hello: bytes) -> str:
+    """What another user's process gets at a door: "denied", or what comes after its hello with a memory."""
+    program = f"""
+import os, socket
+os.setgroups([])
+os.setgid({OTHER_UID})
+os.setuid({OTHER_UID})
+end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+try:
+    end.connect({path!r})
+    socket.send_fds(end, [{hello!r}], [os.memfd_create("pool")])
+    print(end.recv(100) or "nothing")
+except PermissionError:
+    print("denied")
+except ConnectionError:
+    print("nothing")
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def _path(door: NearListener) -> str:

@@ -39,8 +39,9 @@ def test_mpiexec_and_srun_say_which_process_this_is(
 
 
 def test_nodes_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "__version__", "0.0.1")
-    told = r"rank 1 on localhost has sdi 0\.0\.1, rank 0 has .* need the same"
+    other = b"0.0.1 (messages 00c0ffee)\n what only that version can read"
+    monkeypatch.setattr(jobs, "introduction", lambda facts: other)
+    told = r"rank 1 has sdi 0\.0\.1 \(messages 00c0ffee\), rank 0 has sdi \S+ \(messages .* need the same$"
     with pytest.raises(JobError, match=told), jobs.threads(2):
         raise AssertionError("they met")
 
