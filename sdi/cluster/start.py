@@ -64,7 +64,8 @@ def run_node(transport: Transport) -> bool:
     from sdi.devices.discover import all_devices
     from sdi.service.kernel_output import Printed
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 decides what that means
+    for number in (signal.SIGINT, signal.SIGTERM):  # rank 0 gets it too, and decides what that means
+        signal.signal(number, signal.SIG_IGN)
     sys.setswitchinterval(1e-5)
     printed = Printed()
     devices = all_devices()
@@ -78,6 +79,7 @@ def run_node(transport: Transport) -> bool:
     mixed.close()
     node.close()
     printed.close()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return not node.is_refused
 
 
