@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.explain.notes import KernelNote, LaunchNote, note_launch
@@ -22,7 +23,8 @@ class Explained:
 def explained(counters: Counters) -> dict[str, Explained]:
     """Of each kernel that was built to be explained, by name.  Takes milliseconds."""
     found = ((name, last.kernel.note, last) for name, last in counters.last.items())
-    return {name: _explained(note, last) for name, note, last in found if isinstance(note, KernelNote)}
+    nodes = counters.nodes if len({*counters.nodes}) > 1 else ()
+    return {name: _explained(note, last, nodes) for name, note, last in found if isinstance(note, KernelNote)}
 
 
 def for_profile(found: Explained) -> dict[str, object]:
@@ -35,7 +37,7 @@ def for_profile(found: Explained) -> dict[str, object]:
     }
 
 
-def _explained(note: KernelNote, last: LastLaunch) -> Explained:
+def _explained(note: KernelNote, last: LastLaunch, nodes: Sequence[int]) -> Explained:
     binding = last.binding
     launch_plan = binding.launch_plan
     nbytes = {used.buffer.id: used.buffer.nbytes for used in launch_plan.plan.buffers}
@@ -56,4 +58,4 @@ def _explained(note: KernelNote, last: LastLaunch) -> Explained:
         launch_plan.why_whole,
         last.members,
     )
-    return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch)))
+    return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch, nodes)))

@@ -83,11 +83,12 @@ def _argument_lines(argument: ArgumentNote) -> list[str]:
     return lines
 
 
-def member_lines(launch: LaunchNote) -> list[str]:
-    """What each member runs, needs and writes."""
+def member_lines(launch: LaunchNote, nodes: Sequence[int] = ()) -> list[str]:
+    """What each member runs, needs and writes.  ``nodes``: of all members, where there are several."""
     lines = []
     for member in launch.members:
-        lines.append(f"  member {member.member} runs groups {member.start} to {member.stop}")
+        where = f" on node {nodes[member.member]}" if nodes else ""
+        lines.append(f"  member {member.member}{where} runs groups {member.start} to {member.stop}")
         for buffer in member.buffers:
             lines += _buffer_lines(buffer)
     return lines

@@ -95,6 +95,8 @@ class Counters:
         self.last: dict[str, LastLaunch] = {}
         """Of each kernel that was built with a note."""
         self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], Tally] = {}
+        self.nodes: tuple[int, ...] = ()
+        """Of each member, in a job."""
         self.network: dict[tuple[int, int], dict[str, int]] = {}
         """What one node sent to another, where there are several: messages, record_nbytes, bulk_nbytes."""
         self.records: Callable[[], dict[str, dict[str, int]]] = dict

@@ -16,7 +16,8 @@ from sdi.vmem.links import Links
 def opening(devices: Sequence[Device], application: int, split: str) -> dict[str, object]:
     """For ``Recorder``.  ``application``: its process."""
     members = [
-        {"name": device.capabilities.name, "kind": device.capabilities.kind.name} for device in devices
+        {"name": known.name, "kind": known.kind.name, "node": known.node, "is_near": known.is_near}
+        for known in (device.capabilities for device in devices)
     ]
     return {"application": application, "members": members, "split": split}
 

@@ -103,6 +103,7 @@ class Session:
             split,
             max(device.capabilities.kind.assignment_ns for device in devices),
         )
+        self.counters.nodes = tuple(device.capabilities.node for device in devices)
         note: Note | None = None
         if explain or recorder is not None:
             from sdi.explain.notes import note_kernel as note

@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,14 +108,68 @@ def test_what_several_nodes_wrote_comes_together_on_one_of_them_and_not_through_
     )
 
 
-def test_a_profile_has_a_track_for_the_members_of_each_node(folder: Path) -> None:
-    shown = [*SDI_RUN[:-2], "profile", "-o", folder / "profile", "--format", "chrome"]
+@pytest.fixture(scope="module")
+def profiled(folder: Path) -> Path:
+    """The stencil's profile, with all that is written of it."""
+    shown = [*SDI_RUN[:-2], "profile", "-o", folder / "profile", "--format", "table,chrome,json"]
     done = run(shown, plain_environ(), TIMEOUT_S)
     assert done.returncode == 0, done.describe()
-    events = json.loads((folder / "profile" / "trace.json").read_text())["traceEvents"]
-    names = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
+    (folder / "profile" / "text").write_text(done.stderr)
+    return folder / "profile"
+
+
+def trace(profiled: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The events of the trace, and its processes by name."""
+    events = json.loads((profiled / "trace.json").read_text())["traceEvents"]
+    return events, {each["args"]["name"]: each["pid"] for each in events if each["name"] == "process_name"}
+
+
+def test_a_profile_has_a_track_for_the_members_of_each_node(profiled: Path) -> None:
+    events, names = trace(profiled)
     for number in range(RANKS):
         (name,) = (name for name in names if name.startswith(f"member {number}: "))
         assert name.endswith(f" on node {number}") if number else " on node " not in name
         kernels = [each for each in events if each["pid"] == names[name] and each["name"] == "f"]
         assert len(kernels) == STEPS
+
+
+def test_a_trace_has_a_track_for_each_node_with_what_goes_to_others_on_one_clock(profiled: Path) -> None:
+    events, names = trace(profiled)
+    assert [name for name in names if name.startswith("node ")] == [
+        f"node {node}: members {node}" for node in range(RANKS)
+    ]
+    tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    spans = [each for each in events if each.get("cat") == "node"]
+    seen = {(each["pid"], tracks[each["pid"], each["tid"]].partition(" (")[0]) for each in spans}
+    assert {(names["node 1: members 1"], "to node 2"), (names["node 2: members 2"], "from node 1")} <= seen
+    plans = [each for each in events if each["name"] == "f" and each.get("cat") == "issue"]
+    first_us, last_us = min(each["ts"] for each in plans), max(each["ts"] for each in events if "ts" in each)
+    assert spans and all(first_us <= each["ts"] <= last_us for each in spans), "none before the first launch"
+
+
+def test_a_profile_tells_what_went_between_nodes_and_the_time_on_the_network(
+    folder: Path, profiled: Path
+) -> None:
+    tables = json.loads((profiled / "profile.json").read_text())
+    between = {(each["source"], each["target"]): each for each in tables["nodes"]}
+    assert all(each["way"] == "network" and each["ns"] > 0 for each in between.values())
+    counted = sent(folder / "stencil.json")
+    assert {ends: each["nbytes"] for ends, each in between.items()} == {
+        ends: nbytes for ends, nbytes in counted.items() if nbytes
+    }, "as the transports count"
+    assert sum(row["ns"]["network"] for row in tables["losses"]) > 0
+    text = (profiled / "text").read_text()
+    assert "from node > to node" in text and "1 > 2" in text
+
+
+def test_what_processes_of_one_machine_copy_is_no_time_on_the_network(folder: Path, tmp_path: Path) -> None:
+    environ = job_environ(2, SDI_BALANCE="off", SDI_PROFILE=str(tmp_path / "profile"), SDI_EXPLAIN="1")
+    done = run([*SDI_RUN, sys.executable, folder / "stencil.py"], environ, TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    assert "member 1 on node 1 runs groups" in done.stderr, "explained"
+    shown = [*SDI_RUN[:-2], "profile", "-o", tmp_path / "profile", "--format", "json"]
+    assert run(shown, plain_environ(), TIMEOUT_S).returncode == 0
+    tables = json.loads((tmp_path / "profile" / "profile.json").read_text())
+    assert {(each["source"], each["target"]) for each in tables["nodes"]} >= {(0, 1), (1, 0)}
+    assert {each["way"] for each in tables["nodes"]} == {"shared memory"}
+    assert sum(row["ns"]["network"] for row in tables["losses"]) == 0

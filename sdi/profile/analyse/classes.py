@@ -29,13 +29,18 @@ class RunningLaunch:
 
 @dataclass(slots=True)
 class Situation:
-    """What goes on at an instant, each with the kernel that it is for; the sweep changes it."""
+    """What goes on at an instant, each with the kernel that it is for; the sweep changes it.
+
+    ``copying``, ``moving``: copies, of each member and all; ``sending``, ``crossing``: over a network.
+    """
 
     computing: list[dict[int, str]]
     copying: list[dict[int, str]]
+    sending: list[dict[int, str]]
     running: dict[int, RunningLaunch] = field(default_factory=dict)
     merging: dict[int, str] = field(default_factory=dict)
     moving: dict[int, str] = field(default_factory=dict)
+    crossing: dict[int, str] = field(default_factory=dict)
     preparing: dict[int, str] = field(default_factory=dict)
     starting: dict[int, str] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
@@ -64,7 +69,9 @@ class Instant:
         self.launch: RunningLaunch | None = None
         self.is_through = False
         self._spare_ns = spare_ns
-        if now.running and not (now.computing[member] or now.copying[member] or now.merging):
+        if now.running and not (
+            now.computing[member] or now.copying[member] or now.sending[member] or now.merging
+        ):
             self._command, self.launch = _waited_for(now.running, member, start_ns)
             self.is_through = self.launch.last_ns.get(member, end_ns) <= start_ns
 
@@ -140,13 +147,21 @@ def _first(of: dict[int, str]) -> str | None:
 
 
 def _copies(instant: Instant) -> str | None:
+    return _moving(instant, instant.now.copying, instant.now.moving)
+
+
+def _network(instant: Instant) -> str | None:
+    return _moving(instant, instant.now.sending, instant.now.crossing)
+
+
+def _moving(instant: Instant, of_members: list[dict[int, str]], of_all: dict[int, str]) -> str | None:
     """What holds up the others holds up a member that is through, too."""
     now, launch = instant.now, instant.launch
-    own = _first(now.copying[instant.member])
-    if own is not None or now.merging or not now.moving:
+    own = _first(of_members[instant.member])
+    if own is not None or now.merging or not of_all:
         return own
     if launch is None:
-        return _first(now.moving)
+        return _first(of_all)
     return launch.kernel if instant.is_through and not launch.computing else None
 
 
@@ -180,6 +195,12 @@ for _each in (
         "an assignment of a kernel runs on the member",
         "#2e9e5b",
         lambda i: _first(i.now.computing[i.member]),
+    ),
+    LossClass(
+        "network",
+        "bytes go over a network to or from the member; or nothing computes and bytes go over one anywhere",
+        "#1f9ea8",
+        _network,
     ),
     LossClass(
         "copies",

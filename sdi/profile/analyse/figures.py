@@ -3,9 +3,10 @@
 Names: ``wall_ms``; for each class of ``losses.py`` ``CLASS_ms`` and ``CLASS_percent`` (of the wall time);
 ``calls``, ``failed_calls``, ``commands``, ``failed_commands``, ``launches``, ``split``, ``whole``,
 ``replays``, ``new_plans``, ``plan_ms``, ``merge_ms``, ``copies``, ``moved_bytes``, ``host_to_device_bytes``,
-``device_to_host_bytes``, ``peer_bytes``, ``host_staged_bytes``; and for each kernel ``kernel.NAME.`` with
-``ms``, ``launches``, ``split``, ``whole``, ``failed``, ``imbalance_percent``, ``replays``, ``new_plans``,
-``plan_ms``, ``issue_ms``, ``moved_bytes``, ``merge_ms`` and, where it ran both split and whole, ``speed_up``.
+``device_to_host_bytes``, ``peer_bytes``, ``host_staged_bytes``, ``network_bytes``; and for each kernel
+``kernel.NAME.`` with ``ms``, ``launches``, ``split``, ``whole``, ``failed``, ``imbalance_percent``,
+``replays``, ``new_plans``, ``plan_ms``, ``issue_ms``, ``moved_bytes``, ``merge_ms`` and, where it ran both
+split and whole, ``speed_up``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sdi.condition import NUMBER_SIGNS, Condition, ConditionError, Lexeme, Value
 from sdi.profile.analyse.classes import CLASSES
 from sdi.profile.analyse.tables import KernelRow, Tables
 
-_LINKS = ("host to device", "device to host", "peer", "host-staged")
+_LINKS = ("host to device", "device to host", "peer", "host-staged", "network")
 
 
 def figures(tables: Tables) -> dict[str, float]:

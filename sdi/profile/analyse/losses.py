@@ -62,7 +62,8 @@ def losses(session: SessionProfile, calls: Iterable[Call] = ()) -> Losses:
     spare_ns = _repeated_gaps(session, running)
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
     by_member = [dict.fromkeys(CLASSES, 0) for _ in range(members)]
-    state = Situation([{} for _ in range(members)], [{} for _ in range(members)])
+    each = range(members)
+    state = Situation([{} for _ in each], [{} for _ in each], [{} for _ in each])
     last_ns = session.opened_ns
     for at_ns, change in sorted(_changes(session, kernels, running, calls), key=itemgetter(0)):
         at_ns = min(max(at_ns, session.opened_ns), session.closed_ns)
@@ -151,15 +152,17 @@ def _changes(
             yield from _counting(running[span.command], span.start_ns, span.end_ns)
     for copy in session.copies:
         kernel = kernels.get(copy.command, NO_KERNEL)
+        crosses = session.crosses(copy)
         for memory in {copy.source, copy.target} - {HOST}:
-            yield from during(copy.start_ns, copy.end_ns, _copying(memory - 1), kernel)
-        yield from during(copy.start_ns, copy.end_ns, lambda state: state.moving, kernel)
+            where = _sending(memory - 1) if crosses else _copying(memory - 1)
+            yield from during(copy.start_ns, copy.end_ns, where, kernel)
+        yield from during(copy.start_ns, copy.end_ns, _crossing if crosses else _moving, kernel)
     for work in session.works:
         kernel = kernels.get(work.command, NO_KERNEL)
         if work.what in CONSISTENCY:
             yield from during(work.start_ns, work.end_ns, lambda state: state.merging, kernel)
         else:
-            yield from during(work.start_ns, work.end_ns, lambda state: state.moving, kernel)
+            yield from during(work.start_ns, work.end_ns, _moving, kernel)
             if work.member >= 0:
                 yield from during(work.start_ns, work.end_ns, _copying(work.member), kernel)
     for command, launch in running.items():
@@ -179,7 +182,7 @@ def _changes(
         start_ns = first.start_ns if first is not None else asked.start_ns
         yield from during(asked.submitted_ns, start_ns, lambda state: state.starting, kernel)
         if asked.kind in APPLICATION_COPIES:
-            yield from during(asked.start_ns, asked.end_ns, lambda state: state.moving, NO_KERNEL)
+            yield from during(asked.start_ns, asked.end_ns, _moving, NO_KERNEL)
     for turn in session.turns:
         yield from during(turn.start_ns, turn.end_ns, lambda state: state.turns, NO_KERNEL)
     for call in calls:
@@ -199,6 +202,18 @@ def _counting(launch: RunningLaunch, start_ns: int, end_ns: int) -> list[_Change
 
 def _copying(member: int) -> _Where:
     return lambda state: state.copying[member]
+
+
+def _sending(member: int) -> _Where:
+    return lambda state: state.sending[member]
+
+
+def _moving(state: Situation) -> dict[int, str]:
+    return state.moving
+
+
+def _crossing(state: Situation) -> dict[int, str]:
+    return state.crossing
 
 
 def _spanning(command: int, launch: RunningLaunch) -> list[_Change]:

@@ -132,10 +132,14 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of the image; ``kind``: "cpu" or "gpu"."""
+    """A member of the image; ``kind``: "cpu" or "gpu".  ``node``: the rank of its process in a job;
+    ``is_near``: that shares memory with rank 0.
+    """
 
     name: str
     kind: str
+    node: int = 0
+    is_near: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,18 @@ class SessionProfile:
     link_ns: dict[tuple[int, int], float] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
     explained: dict[str, ExplainedKernel] = field(default_factory=dict)
+
+    def node(self, memory: int) -> int:
+        """The node that a memory belongs to; the host's is 0."""
+        return 0 if memory == HOST else self.members[memory - 1].node
+
+    def crosses(self, copy: CopySpan) -> bool:
+        """Whether a copy goes over a network."""
+        places = {
+            0 if memory == HOST or self.members[memory - 1].is_near else self.node(memory)
+            for memory in (copy.source, copy.target)
+        }
+        return len(places) > 1
 
     def kernel_names(self) -> list[str]:
         """In the order of their first launch."""

@@ -108,9 +108,10 @@ class KernelRow:
 class LinkRow:
     """Copies from one memory to another.
 
-    ``kind``: "host to device", "device to host", "peer", or "host-staged" (one of two copies through the host
-    that bring bytes from a member to another).  ``ns``: time in which at least one copy ran.  ``measured``:
-    GB/s of the link as ``vmem/links.py`` measured it; None where no copy was long enough.
+    ``kind``: "network" where they go over one, else "host to device", "device to host", "peer", or
+    "host-staged" (one of two copies through the host that bring bytes from a member to another).
+    ``ns``: time in which at least one copy ran.  ``measured``: GB/s of the link as ``vmem/links.py`` measured
+    it; None where no copy was long enough.
     """
 
     kind: str
@@ -130,6 +131,26 @@ class LinkRow:
     def percent(self) -> float | None:
         """Of the measured link."""
         return 100 * self.gb_per_s / self.measured if self.measured else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """Copies of buffers from one node's memories to another's; ``way``: "network" or "shared memory".
+
+    ``ns``: time in which at least one copy ran.
+    """
+
+    source: int
+    target: int
+    way: str
+    copies: int
+    nbytes: int
+    ns: int
+
+    @property
+    def gb_per_s(self) -> float:
+        """Bytes per ns, 0 where no time is known."""
+        return self.nbytes / self.ns if self.ns else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +187,7 @@ class Tables:
     unfinished_commands: int
     kernels: tuple[KernelRow, ...]
     links: tuple[LinkRow, ...]
+    nodes: tuple[NodeRow, ...]
     losses: tuple[LossRow, ...]
     member_losses: tuple[dict[str, int], ...]
     service: tuple[ServiceRow, ...]
@@ -199,6 +221,7 @@ def make_tables(profile: Profile) -> Tables:
         unfinished_commands=sum(not has_ended(command) for one in sessions for command in one.commands),
         kernels=tuple(kernels.values()),
         links=link_rows(sessions),
+        nodes=node_rows(sessions),
         losses=_loss_rows(found, list(kernels)),
         member_losses=_member_losses(found, len(peaks)),
         service=_service_rows(sessions),
@@ -378,7 +401,8 @@ def link_rows(sessions: Sequence[SessionProfile]) -> tuple[LinkRow, ...]:
         rates.update(session.link_ns)
         by_link: defaultdict[tuple[str, int, int], list[CopySpan]] = defaultdict(list)
         for copy in session.copies:
-            by_link[_kind(copy), copy.source, copy.target].append(copy)
+            kind = "network" if session.crosses(copy) else _kind(copy)
+            by_link[kind, copy.source, copy.target].append(copy)
         for link, copies in by_link.items():
             sums = found.setdefault(link, [0, 0, 0])
             sums[0] += len(copies)
@@ -396,6 +420,24 @@ def link_rows(sessions: Sequence[SessionProfile]) -> tuple[LinkRow, ...]:
         )
         for (kind, source, target), (copies, nbytes, ns) in sorted(found.items())
     )
+
+
+def node_rows(sessions: Sequence[SessionProfile]) -> tuple[NodeRow, ...]:
+    """One row for each pair of nodes between whose memories bytes went; rank 0's are the host's too."""
+    found: dict[tuple[int, int, str], list[int]] = {}
+    for session in sessions:
+        by_nodes: defaultdict[tuple[int, int, str], list[CopySpan]] = defaultdict(list)
+        for copy in session.copies:
+            source, target = session.node(copy.source), session.node(copy.target)
+            if source != target:
+                way = "network" if session.crosses(copy) else "shared memory"
+                by_nodes[source, target, way].append(copy)
+        for ends, copies in by_nodes.items():
+            sums = found.setdefault(ends, [0, 0, 0])
+            sums[0] += len(copies)
+            sums[1] += sum(copy.nbytes for copy in copies)
+            sums[2] += covered_ns([(copy.start_ns, copy.end_ns) for copy in copies])
+    return tuple(NodeRow(*ends, *sums) for ends, sums in sorted(found.items()))
 
 
 def _kind(copy: CopySpan) -> str:

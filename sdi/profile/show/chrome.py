@@ -2,8 +2,8 @@
 
 Tracks: each thread of the application with its calls; the virtual device with what it issues and, per queue,
 the commands as the application sees them; the service's turns, plans and builds; each member with kernels,
-copies in, out and between members, other work; the host.  Arrows go from where a command is issued to what it
-became.
+copies in, out and between members, other work; the host; in a job each node, with what goes to
+and from others.  Arrows go from where a command is issued to what it became.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sdi.profile.analyse.model import HOST, Application, CopySpan, Profile, SessionProfile, memory_name
 
-_APPLICATION, _DEVICE, _SERVICE, _HOST, _MEMBERS = 0, 1, 2, 3, 4
+_APPLICATION, _DEVICE, _SERVICE, _HOST, _MEMBERS, _NODES = 0, 1, 2, 3, 4, 500
 _PROCESSES_PER_SESSION = 1000
 _ISSUE_NS = 1000
 """How long the issue of a command is drawn that took no time of its own."""
@@ -89,6 +89,11 @@ def _process_names(session: SessionProfile, base: int) -> Iterator[tuple[int, st
     yield base + _HOST, "host"
     for number, member in enumerate(session.members):
         yield base + _MEMBERS + number, f"member {number}: {member.name}"
+    nodes: dict[int, list[str]] = {0: []}
+    for number, member in enumerate(session.members):
+        nodes.setdefault(member.node, []).append(str(number))
+    for node, numbers in sorted(nodes.items()) if len(nodes) > 1 else ():
+        yield base + _NODES + node, f"node {node}: members {', '.join(numbers) or 'none'}"
 
 
 def _call_spans(application: Application, process: int, last_ns: int) -> Iterator[_Span]:
@@ -134,6 +139,7 @@ def _session_spans(session: SessionProfile, base: int) -> Iterator[_Span]:
                 "command": copy.command, "nbytes": copy.nbytes, "for": copy.cause,
                 "from": memory_name(copy.source), "to": memory_name(copy.target),
             }  # fmt: skip
+            yield from _between_nodes(session, copy, base, args)
             process, track = _copy_track(copy, base)
             yield _Span(process, track, copy.cause, "copy", copy.start_ns, copy.end_ns, args, copy.command)
     for work in session.works:
@@ -142,6 +148,17 @@ def _session_spans(session: SessionProfile, base: int) -> Iterator[_Span]:
             args = {"command": work.command, "nbytes": work.nbytes, "for": work.cause}
             track = "work" if work.member < 0 else "other work"
             yield _Span(process, track, work.what, "work", work.start_ns, work.end_ns, args, work.command)
+
+
+def _between_nodes(
+    session: SessionProfile, copy: CopySpan, base: int, args: dict[str, object]
+) -> Iterator[_Span]:
+    """A copy from one node's memory to another's, at both of them."""
+    source, target = session.node(copy.source), session.node(copy.target)
+    if source != target:
+        for node, track in ((source, f"to node {target}"), (target, f"from node {source}")):
+            process = base + _NODES + node
+            yield _Span(process, track, copy.cause, "node", copy.start_ns, copy.end_ns, args, copy.command)
 
 
 def _copy_track(copy: CopySpan, base: int) -> tuple[int, str]:

@@ -82,6 +82,8 @@ def table_text(tables: Tables) -> str:
     for kernel in tables.kernels:
         lines += ["", *_kernel(kernel)]
     lines += ["", *_links(tables)]
+    if tables.nodes:
+        lines += ["", *_nodes(tables)]
     service = [[row.what, str(row.count), _ms(row.ns), _ms(row.cpu_ns)] for row in tables.service]
     lines += ["", *_aligned(("service", "times", "ms", "processor ms"), service)]
     if any(tables.peak_nbytes):
@@ -172,6 +174,21 @@ def _links(tables: Tables) -> list[str]:
     return _aligned(head, rows, left=2) or ["nothing was copied between memories"]
 
 
+def _nodes(tables: Tables) -> list[str]:
+    rows = [
+        [
+            f"{row.source} > {row.target}",
+            row.way,
+            str(row.copies),
+            size(row.nbytes),
+            _ms(row.ns),
+            f"{row.gb_per_s:.2f}",
+        ]
+        for row in tables.nodes
+    ]
+    return _aligned(("from node > to node", "through", "copies", "bytes", "ms", "GB/s"), rows, left=2)
+
+
 def tables_json(tables: Tables) -> str:
     """Everything, for programs; ``design/0007-profile.md`` has the fields."""
     found = asdict(tables)
@@ -183,12 +200,14 @@ def tables_json(tables: Tables) -> str:
         row["speed_up"], row["moved_nbytes"] = kernel.speed_up, kernel.moved_nbytes
     for row, link in zip(found["links"], tables.links, strict=True):
         row["gb_per_s"], row["percent"] = link.gb_per_s, link.percent
+    for row, between in zip(found["nodes"], tables.nodes, strict=True):
+        row["gb_per_s"] = between.gb_per_s
     return json.dumps(found, indent=1)
 
 
 def tables_csv(tables: Tables) -> dict[str, str]:
     """File name to text: calls, commands, kernels, arguments (what moved for them), losses (by kernel),
-    members (losses by member), links.
+    members (losses by member), links, nodes (what went between them).
     """
     kernels = [
         [
@@ -235,6 +254,10 @@ def tables_csv(tables: Tables) -> dict[str, str]:
         "losses.csv": _csv(["kernel", *(f"{name}_ns" for name in CLASSES)], losses),
         "members.csv": _csv(["member", *(f"{name}_ns" for name in CLASSES)], members),
         "links.csv": _csv(link_head, links),
+        "nodes.csv": _csv(
+            ["source", "target", "way", "copies", "nbytes", "ns", "gb_per_s"],
+            [[x.source, x.target, x.way, x.copies, x.nbytes, x.ns, x.gb_per_s] for x in tables.nodes],
+        ),
     }
 
 

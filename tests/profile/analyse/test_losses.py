@@ -122,6 +122,17 @@ def test_an_assignment_that_starts_late_waits_for_its_copy_or_its_driver_or_the_
     assert of(busy) == {"computing": 150, "scheduling": 30, "driver": 30, "application": 1790}
 
 
+def test_bytes_that_go_over_a_network_are_a_class_of_their_own() -> None:
+    far = replace(EMPTY, members=(MEMBERS[0], Member("b on node 1", "cpu", 1, False)))
+    near = replace(EMPTY, members=(MEMBERS[0], Member("b on node 1", "cpu", 1, True)))
+    for session, name in ((far, "network"), (near, "copies")):
+        launched_late = launched(session, 1, {0: (1100, 1200), 1: (1150, 1200)})
+        copied = replace(launched_late, copies=(CopySpan(1, 1, 2, 64, "k: x", False, 1110, 1140, 0),))
+        assert of(copied) == {"computing": 150, name: 30, "driver": 30, "application": 1790}
+        alone = replace(session, copies=(CopySpan(1, 0, 2, 64, "k: x", False, 1110, 1140, 0),))
+        assert of(alone) == {name: 60, "application": 1940}, "the other member waits for it too"
+
+
 def test_merges_builds_turns_and_transfers_have_their_classes() -> None:
     session = launched(EMPTY, 1, {0: (1100, 1200), 1: (1100, 1200)})
     session = replace(
