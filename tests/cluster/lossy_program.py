@@ -2,7 +2,7 @@
 
 ``lossy_program.py SEED [kill|stop|wake] [late]``: the moment at which a node is killed follows from the seed.
 ``stop``: it is not killed but stops to run; ``wake``: and runs on once commands have failed for that.
-``late``: up to LATE_S after that moment, whatever is going on then.
+``late``: up to LATE_S after that moment, whatever is going on then; with odd seeds buffers are larger.
 """
 
 import os
@@ -56,17 +56,18 @@ def expected(data: np.ndarray, k: int) -> np.ndarray:
 
 
 def main() -> None:
-    numbers = random.Random(int(sys.argv[1]))
+    how = sys.argv[2] if len(sys.argv) > 2 else "kill"
+    seed, is_late = int(sys.argv[1]), "late" in sys.argv[3:]
+    n = N << 5 if is_late and seed % 2 else N
+    numbers = random.Random(seed)
     device = cl.get_platforms()[0].get_devices()[0]
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
     kernel = cl.Program(context, SOURCE).build().blend
-    buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * N) for _ in range(2)]
+    buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * n) for _ in range(2)]
     right = failed = wrong = after = 0
-    how = sys.argv[2] if len(sys.argv) > 2 else "kill"
-    is_late = "late" in sys.argv[3:]
     victims, kill_at = nodes(), (numbers.randrange(2, 6), numbers.randrange(STEPS))
-    data = np.random.default_rng(1).integers(0, 1 << 20, N, np.int32)
+    data = np.random.default_rng(1).integers(0, 1 << 20, n, np.int32)
     for turn in range(40):
         result, wanted = np.empty_like(data), data
         try:
@@ -79,7 +80,7 @@ def main() -> None:
                     blow.start()
                     if not is_late:
                         blow.join()
-                kernel(queue, (N,), (64,), *buffers, np.int32(N), np.int32(step))
+                kernel(queue, (n,), (64,), *buffers, np.int32(n), np.int32(step))
                 buffers.reverse()
                 wanted = expected(wanted, step)
             cl.enqueue_copy(queue, result, buffers[0])
