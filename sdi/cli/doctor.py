@@ -9,7 +9,6 @@ import ctypes
 import ctypes.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from typing import Literal
 
 from sdi import cache
 from sdi import settings as settings_module
+from sdi.cli.hosts import find_mpiexec
 from sdi.cli.progress import doing
 from sdi.cluster import start
 from sdi.locate import NotInstalled, image_environ, library, service_python
@@ -228,8 +228,7 @@ def _mpi(environ: Mapping[str, str], place: start.RankPlace | None = None) -> It
         yield Finding(missing, "mpi", f"mpi4py finds no MPI: {_last_line(done.stderr)}", fix)
         return
     library = done.stdout.split(",")[0].split("\n")[0].strip()
-    beside = Path(sys.executable).parent / "mpiexec"
-    mpiexec = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec", path=environ.get("PATH"))
+    mpiexec = find_mpiexec(environ)
     if mpiexec is None:
         yield Finding("note", "mpi", f"{library}, and no mpiexec that starts jobs", fix)
         return

@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _call(options: argparse.Namespace) -> int:
     match options.subcommand:
+        case "run" if options.hosts is not None:
+            return _run_on_hosts(options)
         case "run":
             from sdi.cli.run import run
 
@@ -74,6 +76,27 @@ def _call(options: argparse.Namespace) -> int:
             return examine(_changes(options))
 
 
+def _run_on_hosts(options: argparse.Namespace) -> int:
+    """Become mpiexec; 2 where that can't be."""
+    from sdi.cli.hosts import HostsError, start_on
+    from sdi.cluster.start import place
+    from sdi.settings import Settings
+
+    environ = {**os.environ, **_changes(options)}
+    Settings.from_environ(environ)
+    flags = [f"--{name}" for name in ("stats", "explain") if getattr(options, name)]
+    application = _strip_dashes(options.application)
+    try:
+        if place(os.environ) is not None:
+            raise HostsError("--hosts starts a job, and this is a process of one already")
+        if not application:
+            raise HostsError("no application given; try: sdi run --hosts a,b -- ./application")
+        start_on(options.hosts, [*flags, "--", *application], environ)
+    except HostsError as error:
+        print(f"sdi run: {error}", file=sys.stderr)
+    return 2
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sdi", description="Makes several OpenCL devices look like one.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
@@ -87,7 +110,8 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         parents=[image],
         help="run an application on the image",
-        usage="sdi run [-n N] [--devices WHICH] [--split HOW] [--stats] [--explain] [--] APPLICATION ...",
+        usage="sdi run [-n N] [--devices WHICH] [--split HOW] [--stats] [--explain] [--hosts LIST] [--] "
+        "APPLICATION ...",
         description="Runs an application that then finds one OpenCL platform, SDI, with one device.",
     )
     run.add_argument(
@@ -95,6 +119,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--stats", action="store_true", help="print at the end how kernels were split")
     run.add_argument("--explain", action="store_true", help="print at the end how and why kernels were split")
+    run.add_argument(
+        "--hosts",
+        metavar="LIST",
+        help="on these machines, with so many processes on each: a:4,b:4 (starts the mpiexec that is "
+        "installed; the application runs on the first)",
+    )
     run.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
     commands.add_parser(

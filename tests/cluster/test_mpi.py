@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -107,6 +108,14 @@ def test_a_profile_in_a_job_starts_no_application() -> None:
 def test_a_rank_that_stops_to_run_and_wakes_again_is_refused() -> None:
     wrong = killed(Way("mpi", SHAPES["3"], is_far=True), 1, "wake")
     assert not wrong, wrong
+
+
+def test_run_starts_the_job_on_the_machines_that_are_named_itself() -> None:
+    program = "import pyopencl as cl; print(cl.get_platforms()[0].get_devices()[0].name); raise SystemExit(7)"
+    command = [*SDI, "run", "-n", "3", "--hosts", f"{socket.gethostname()}:2", "--stats"]
+    done = run([*command, "--", sys.executable, "-c", program], environ(3), TIMEOUT_S)
+    assert done.returncode == 7 and not done.remained, f"{done.remained} {done.describe()}"
+    assert done.stdout.startswith("SDI (3 x ") and "node 1 to 0" in done.stderr, done.describe()
 
 
 def test_an_application_gets_nothing_of_mpi() -> None:
