@@ -71,16 +71,19 @@ class Job:
         self._silence: Final = Silence(timeout_s or 0.0)
         self.refused: Final[set[int]] = set()
         """Ranks that did not answer in time."""
+        self._listening: Ticking | None = None
         self._transport.start(self)
-        self._listening: Final = Ticking("sdi-heartbeat", self._listen) if timeout_s else None
 
     def _listen(self) -> None:
-        """Refuse nodes that are silent for too long."""
+        """Refuse nodes that are silent for too long; what they owe they have been asked for."""
         heard = self._transport.heard()
-        owing = {rank for rank in self.facts if self.nodes[rank].is_busy}
+        owing = [rank for rank, node in self.nodes.items() if node.is_busy]
+        for rank in owing:
+            self.nodes[rank].flush()
         for rank in self._silence.tick(owing, heard):
             if rank not in self.refused:
                 self.refused.add(rank)
+                _log.error("rank %d did not answer for %g s: it is refused", rank, self._timeout_s)
                 self._transport.refuse(
                     rank, f"it did not answer for {self._timeout_s:g} s", packed(RecordKind.REFUSED, 0, 0)
                 )
@@ -111,6 +114,8 @@ class Job:
                 node.measure_clock()
             except DeviceFailed as error:
                 raise JobError(f"rank {rank}: {error}") from error
+        if self._timeout_s:
+            self._listening = Ticking("sdi-heartbeat", self._listen)
 
     def idle_notes(self) -> list[str]:
         """For people: the ranks that nothing wakes for messages, and why."""
@@ -225,11 +230,11 @@ class Job:
         return [f"rank {r} (process {self.facts[r].pid} on {self.facts[r].hostname})" for r in ranks]
 
     def _answers(self, kind: RecordKind, member: int = 0) -> None:
-        """Wait until all nodes that are there have answered."""
+        """Wait until all nodes that were met and are there have answered."""
         answers = []
-        for node in self.nodes.values():
+        for rank in self.facts:
             with suppress(DeviceLost):
-                answers.append(node.question(kind, member))
+                answers.append(self.nodes[rank].question(kind, member))
         for answer in answers:
             with suppress(DeviceFailed):
                 answer()

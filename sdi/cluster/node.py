@@ -174,6 +174,7 @@ class Node:
         said = self._transport.traffic[ROOT].messages
         if (self._pending or self._answering) and said == self._said:
             self._transport.send(ROOT, packed(RecordKind.BEAT, 0, 0))
+            said += 1
         self._said = said
 
     def close(self) -> None:

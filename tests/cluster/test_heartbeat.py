@@ -8,6 +8,10 @@ import pytest
 
 from sdi.cluster import heartbeat
 from sdi.cluster.heartbeat import BEAT_S, Silence, Ticking
+from sdi.cluster.records import RecordKind, packed
+from sdi.devices.opencl.member import DriverDevice
+from sdi.devices.ticket import Ticket
+from tests.cluster import jobs
 
 PATIENCE_S = 60.0
 
@@ -28,6 +32,35 @@ def test_who_owes_nothing_may_be_silent_and_begins_anew() -> None:
     silence = Silence(2 * BEAT_S)
     assert [silence.tick([1], []), silence.tick([1], []), silence.tick([], [])] == [[], [], []]
     assert [silence.tick([1], []) for _ in range(3)] == [[], [], [1]]
+
+
+def test_a_node_says_that_it_is_there_while_it_has_something_to_do_and_says_nothing_else(
+    driver: DriverDevice,
+) -> None:
+    with jobs.threads(1) as made:
+        (node,), (transport,) = made.nodes, made.others
+        (member,) = jobs.open_on_nodes(made.job, driver, 1)
+        beat = packed(RecordKind.BEAT, 0, 0)
+
+        def beats() -> list[bool]:
+            before = len(transport.sent)
+            for _ in range(3):
+                node.beat()
+            return [batch == beat for _, batch in transport.sent[before:]]
+
+        assert beats() == [], "nothing is to do"
+        other, done = Ticket(), threading.Event()
+        ticket = member.fill(member.allocate(64), 0, 64, bytes(4), [other])
+        ticket.when_done(lambda _: done.set())
+        member.flush()
+        made.job.nodes[1].question(RecordKind.CLOCK)()  # it has received what came before
+        node.beat()  # it has just answered
+        assert beats() == [True] * 3
+        other.complete()
+        assert done.wait(PATIENCE_S)
+        node.beat()
+        assert beats() == []
+        assert not made.job.refused and made.job._transport.heard() == {1}
 
 
 @pytest.mark.logs("heartbeat")

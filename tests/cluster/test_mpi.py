@@ -49,6 +49,9 @@ def test_devices_lists_nodes_and_takes_members_from_all_of_them() -> None:
     assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
     members = re.findall(r"^\d+ +(\d) +CPU .*GiB|^\d+ +(\d) +CPU .*MiB", done.stdout, re.MULTILINE)
     assert sorted(a or b for a, b in members) == ["0", "0", "1", "1", "2"], done.describe()
+    where = ["--where", "cpu and node != 1 order by node desc"]
+    done = run([*mpiexec(3), *SDI, "devices", *where], environ(5), TIMEOUT_S)
+    assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == ["2", "0"], done.describe()
 
 
 def test_a_rank_whose_mpi_is_not_the_launchers_says_so() -> None:
