@@ -80,6 +80,10 @@ class Job:
         owing = [rank for rank, node in self.nodes.items() if node.is_busy]
         for rank in owing:
             self.nodes[rank].flush()
+        if self.tree.is_busy:  # who has not heard of a replay, since another one hangs, answers this
+            owing = [rank for rank, node in self.nodes.items() if node.failure is None]
+            for rank in owing:
+                self._transport.send(rank, packed(RecordKind.BEAT, 0, 0))
         for rank in self._silence.tick(owing, heard):
             if rank not in self.refused:
                 self.refused.add(rank)

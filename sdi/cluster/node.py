@@ -24,7 +24,7 @@ from sdi.cluster.arguments import UPDATES, arguments_of
 from sdi.cluster.exchange import Exchange, region_of
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearError, come, received_descriptor
-from sdi.cluster.part import KeptUse, Part
+from sdi.cluster.part import Parts
 from sdi.cluster.records import (
     ALL,
     DamagedBatch,
@@ -51,7 +51,6 @@ from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.service.kernel_output import Printed
-from sdi.vmem.dependencies import Dependencies, Use
 
 _log = logging.getLogger("sdi.node")
 _LINGER_NS = 100_000
@@ -85,9 +84,7 @@ class Node:
         self._exchange: Final = Exchange(transport)
         self._devices: Sequence[Device] = ()
         self._objects: dict[int, object] = {}
-        self._parts: dict[int, Part | Exception] = {}
-        self._dependencies: dict[int, dict[int, Dependencies]] = {}  # of parts, by root buffer and memory
-        self._awaited: dict[int, dict[int, list[Ticket]]] = {}
+        self._parts = Parts()
         self._branch: Final = Branch(transport, self._act, self._spread, self._forget_tickets)
         self._touched: set[int] = set()
         self._lock: Final = threading.Lock()
@@ -128,6 +125,8 @@ class Node:
                 self._gone(record.fields[0])
             elif record.kind is RecordKind.REFUSED:
                 self._refused_by_root()
+            elif record.kind is RecordKind.BEAT:
+                self._transport.send(ROOT, packed(RecordKind.BEAT, 0, 0))
             else:
                 self._branch.direct(record)
         touched, self._touched = self._touched, set()
@@ -190,8 +189,7 @@ class Node:
             device.close()
         self._devices = ()
         self._objects.clear()
-        self._forget(0)
-        self._awaited.clear()
+        self._parts = Parts()
         if self._arena is not None:
             self._arena.close()
             self._arena = None
@@ -309,13 +307,13 @@ class Node:
             case RecordKind.DROP:
                 self._objects.pop(record.ticket, None)
             case RecordKind.KEEP:
-                self._keep(record)
+                self._parts.keep(record, self._devices, self._objects)
             case RecordKind.AWAIT:
-                self._awaited.setdefault(record.ticket, {})[record.fields[0]] = self._waits(record)
+                self._parts.wait_before(record.ticket, record.fields[0], self._waits(record))
             case RecordKind.REPLAY:
                 self._replay(record)
             case RecordKind.FORGET:
-                self._forget(record.ticket)
+                self._parts.forget(record.ticket)
             case _:
                 self._operate(record)
 
@@ -440,29 +438,6 @@ class Node:
 
     # -- parts of recordings ----------------------------------------------------------------------------
 
-    def _keep(self, record: NodeRecord) -> None:
-        """Keep a part from now on, or no more; replays of one that can't be kept fail."""
-        self._parts.pop(record.ticket, None)
-        if record.tail:
-            try:
-                self._parts[record.ticket] = Part(record.tail, self._devices, self._objects, self._use)
-            except Exception as error:
-                _log.debug("a part", exc_info=True)
-                self._parts[record.ticket] = error
-
-    def _use(self, kept: KeptUse) -> Use:
-        dependencies = self._dependencies.setdefault(kept.buffer, {})
-        if kept.memory not in dependencies:
-            dependencies[kept.memory] = Dependencies(kept.nbytes)
-        return dependencies[kept.memory].use(kept.reads, kept.writes)
-
-    def _forget(self, buffer: int) -> None:
-        if buffer:
-            self._dependencies.pop(buffer, None)
-        else:
-            self._dependencies.clear()
-            self._parts.clear()
-
     def _replay(self, record: NodeRecord) -> None:
         """Do a part again; rank 0 is told once, when all of it is done."""
         number, timing = record.fields
@@ -484,22 +459,18 @@ class Node:
 
     def _replayed(self, number: int, name: int, timing: Timing, given: bytes) -> tuple[Ticket, list[int]]:
         """Do part ``number`` again as ``name``: the ticket of all of it, and what its tickets are called."""
-        part, before = self._parts.get(number), self._awaited.pop(name, {})
         whole = Ticket()
-        tickets: list[Ticket] = []
-        launches: list[Ticket] = []
-        if isinstance(part, Part):
-            tickets, launches = part.replay(name, given, timing, before, self._attempt)
+        tickets, launches, members, why = self._parts.replay(number, name, given, timing, self._attempt)
         names = [*range(name, name + 1 + len(tickets))]
         with self._lock:
             self._tickets.update(zip(names, (whole, *tickets), strict=True))
             self._pending += 1
-        if isinstance(part, Part):
-            join(tickets, partial(_complete, whole, launches))
-            for member in part.members:
-                self._devices[member].flush()
+        if why is not None:
+            whole.complete(why)
         else:
-            whole.complete(part or DeviceFailed("a node", f"recording {number} is not known"))
+            join(tickets, partial(_complete, whole, launches))
+        for member in members:
+            self._devices[member].flush()
         return whole, names
 
     def _forget_tickets(self, names: Sequence[int]) -> None:

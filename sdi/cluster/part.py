@@ -6,8 +6,9 @@ there is not among them, so rank 0 says which tickets of that kind an operation 
 
 from __future__ import annotations
 
+import logging
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -17,10 +18,12 @@ from sdi.devices.base import BoundArgument, Device
 from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.devices.issue import Timing
 from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 from sdi.region import Bytes
-from sdi.vmem.dependencies import Use
+from sdi.vmem.dependencies import Dependencies, Use
 
+_log = logging.getLogger("sdi.node")
 REPLAYS = 1 << 62
 """Names of replays' tickets are larger, those of others smaller."""
 OPERATIONS_MAX = 1 << 20
@@ -144,6 +147,65 @@ class Part:
                 use.by(ticket)
             tickets.append(ticket)
         return tickets, launches
+
+
+class Parts:
+    """All that a node keeps, and its dependencies.  Owned by: sdi-net."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Part | Exception] = {}
+        self._dependencies: dict[int, dict[int, Dependencies]] = {}  # by root buffer and memory
+        self._before: dict[int, dict[int, list[Ticket]]] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._parts
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept, and no buffer is known."""
+        return not (self._parts or self._dependencies)
+
+    def keep(self, record: NodeRecord, devices: Sequence[Device], objects: Mapping[int, object]) -> None:
+        """Keep what KEEP has from now on, or no more; replays of one that can't be kept fail."""
+        self._parts.pop(record.ticket, None)
+        if record.tail:
+            try:
+                self._parts[record.ticket] = Part(record.tail, devices, objects, self._use)
+            except Exception as error:
+                _log.debug("a part", exc_info=True)
+                self._parts[record.ticket] = error
+
+    def _use(self, kept: KeptUse) -> Use:
+        dependencies = self._dependencies.setdefault(kept.buffer, {})
+        if kept.memory not in dependencies:
+            dependencies[kept.memory] = Dependencies(kept.nbytes)
+        return dependencies[kept.memory].use(kept.reads, kept.writes)
+
+    def forget(self, buffer: int) -> None:
+        """Nothing names a root buffer any more; 0: all of them, and nothing is kept."""
+        if buffer:
+            self._dependencies.pop(buffer, None)
+        else:
+            self._dependencies.clear()
+            self._parts.clear()
+
+    def wait_before(self, name: int, operation: int, wait: list[Ticket]) -> None:
+        """An operation of the replay ``name``, which comes, is to wait for ``wait`` too."""
+        self._before.setdefault(name, {})[operation] = wait
+
+    def replay(
+        self,
+        number: int,
+        name: int,
+        given: bytes,
+        timing: Timing,
+        issue: Callable[[NodeRecord, list[Ticket]], Ticket],
+    ) -> tuple[list[Ticket], list[Ticket], Collection[int], Exception | None]:
+        """Part ``number`` again, see ``Part.replay``; the members that it is of; or why it can't be."""
+        part, before = self._parts.get(number), self._before.pop(name, {})
+        if isinstance(part, Part):
+            return *part.replay(name, given, timing, before, issue), part.members, None
+        return [], [], (), part or DeviceFailed("a node", f"recording {number} is not known")
 
 
 def _keyed(record: NodeRecord, name: int) -> NodeRecord:

@@ -121,7 +121,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
     RecordKind.PRINTED: "",
     RecordKind.LOST: "",
-    RecordKind.BEAT: "",  # the node is there, and has something to do
+    RecordKind.BEAT: "",  # the node is there, and has something to do; to a node: it is to say so
     RecordKind.DATA: "3Q",  # where in the copy's bytes, how many, and IN_BATCH or where in the sender's pool
     RecordKind.RETURN: "Q",  # where in the receiver's pool
 }
