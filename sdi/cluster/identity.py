@@ -9,12 +9,16 @@ from typing import Final
 
 from sdi import __version__
 from sdi.cluster.node_facts import Asked, JobDevice, NodeFacts
+from sdi.cluster.part import KeptOperation, KeptPart, KeptUse
 from sdi.cluster.records import layouts
 from sdi.cluster.transport import Traffic
 from sdi.devices.capabilities import Capabilities, MemberKind
 from sdi.devices.discover import MemberSettings
 
-_PICKLED: Final = (Asked, Capabilities, JobDevice, MemberKind, MemberSettings, NodeFacts, Traffic)
+_PICKLED: Final = (
+    *(Asked, Capabilities, JobDevice, KeptOperation, KeptPart, KeptUse, MemberKind, MemberSettings),
+    *(NodeFacts, Traffic),
+)
 """What is sent as Python's objects."""
 
 
