@@ -16,7 +16,7 @@ from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.constness import drops_const
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
-from sdi.clc.frontend.builtins import FENCES, Action, action_of
+from sdi.clc.frontend.builtins import FENCES, GROUP_BARRIERS, Action, action_of
 from sdi.clc.frontend.syntax import LOOPS, Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.clc.preprocess.lines import LineMap
 
@@ -408,6 +408,8 @@ class EffectAnalysis:
             elif self._orders_global(node):
                 self._fences.append(node)
             return
+        if name in GROUP_BARRIERS and len(arguments) > 1 and not self._is_group_scope(arguments):
+            self._because(node, f"orders memory across work-groups with {name}")
         if action is Action.ENQUEUE:
             self._because(node, f"calls '{name}'")
         pointers = 0

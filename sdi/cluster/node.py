@@ -407,8 +407,7 @@ class Node:
         if record.member >= len(self._devices):
             return self._found
         program = cast(DeviceProgram, self._objects[record.fields[0]])
-        name = bytes(record.tail).decode()
-        return pickle.dumps(self._devices[record.member].kernel_info(program, name))
+        return pickle.dumps(self._devices[record.member].kernel_info(program, *pickle.loads(record.tail)))
 
     def _make(self, record: NodeRecord) -> None:
         """Make an object; who uses it after that failed fails too."""

@@ -89,7 +89,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.APPLY: "11Q",
     RecordKind.COPY_PIXELS: "2Q2q",  # source, target, offset in each; tail: region, twice
     RecordKind.BUILD: "",  # tail: text and options
-    RecordKind.FACTS: "Q",  # program; tail: the kernel's name
+    RecordKind.FACTS: "Q",  # program; tail: the kernel's name and what is asked of its sub-groups, pickled
     RecordKind.BIND: "Q",  # program; tail: name and arguments
     RecordKind.LAUNCH: "8Q",  # kernel, groups, local size, dimensions
     RecordKind.RESOLVE: "",  # tail: why the foreign ticket failed, if it did

@@ -15,7 +15,7 @@ from sdi.cluster.arguments import UPDATES, bound
 from sdi.cluster.exchange import fields_of
 from sdi.cluster.records import RecordKind, packed, regions, strings
 from sdi.cluster.remote_node import ROOT, RemoteNode, RemoteTicket, ids
-from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, MergeStep, Place
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, MergeStep, Place, SubGroupQuery
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.copying import by, in_parts, is_rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
@@ -369,9 +369,11 @@ class RemoteDevice:
         found: Answers = pickle.loads(self.node.question(RecordKind.ASK_COMPILER, self.number, tail=asked)())
         return found
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        name = cast(_Made, program).name
-        found = pickle.loads(self.node.question(RecordKind.FACTS, self.number, (name,), kernel.encode())())
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        name, tail = cast(_Made, program).name, pickle.dumps((kernel, asked))
+        found = pickle.loads(self.node.question(RecordKind.FACTS, self.number, (name,), tail)())
         assert isinstance(found, KernelFacts)
         return found
 

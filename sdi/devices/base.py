@@ -35,12 +35,28 @@ from sdi.region import Levels, Region
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """Work-group info of a built kernel on one member (``clGetKernelWorkGroupInfo``)."""
+    """Work-group info of a built kernel on one member (``clGetKernelWorkGroupInfo``).
+
+    ``sub_groups``: the numbers that were asked for by a ``SubGroupQuery``.
+    """
 
     work_group_size: int
     preferred_multiple: int
     local_mem_nbytes: int
     private_mem_nbytes: int
+    sub_groups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubGroupQuery:
+    """What ``clGetKernelSubGroupInfo`` is asked: the query's number, with the numbers that are ``given``.
+
+    ``num_answers``: how many numbers it answers.
+    """
+
+    param: int
+    given: tuple[int, ...]
+    num_answers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +208,13 @@ class Device(Protocol):
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         """Compile OpenCL C for this member.  Blocks; called from a build thread.  Raises BuildError."""
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        """Work-group info of ``kernel``.  May block; called from a build thread."""
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        """Work-group info of ``kernel``, and what is ``asked`` of its sub-groups.
+
+        May block; called from a build thread.  Raises ClError for what the driver refuses to answer.
+        """
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         """Set all arguments once.  The result is launched any number of times, from sdi-scheduler."""

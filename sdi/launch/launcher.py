@@ -124,6 +124,10 @@ class Launcher:
         """Make a finished build known."""
         self._builds[build_id] = build
 
+    def build(self, build_id: int) -> Build | None:
+        """One that was added and not removed."""
+        return self._builds.get(build_id)
+
     def remove(self, build_id: int) -> None:
         """The application has no use for the build any more."""
         for record in [
@@ -142,7 +146,7 @@ class Launcher:
 
     def poison(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""
-        build = self._builds.get(launch.build)
+        build = self.build(launch.build)
         if build is None:
             return
         model = build.kernels[launch.kernel_index].model
@@ -210,7 +214,7 @@ class Launcher:
 
     def issue(self, launch: Launch, issue: Issue) -> Steps[list[Ticket]]:
         """Issue all assignments; the launch is done when the returned tickets are."""
-        build = self._builds.get(launch.build)
+        build = self.build(launch.build)
         if build is None or not launch.kernel_index < len(build.kernels):
             what = f"build {launch.build}, kernel {launch.kernel_index}"
             raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from sdi.clc.atomics import update_of
-from sdi.clc.frontend.builtins import FENCES, Action, action_of
+from sdi.clc.frontend.builtins import FENCES, GROUP_BARRIERS, Action, action_of
 from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Type
 from sdi.sampling.machine import GaveUp, Mode
 from sdi.sampling.operators import Evaluator
@@ -49,7 +49,7 @@ class Builtins:
             return self._linear_id(name)
         if name == "get_work_dim":
             return self.terms.make(TermOp.WORK_DIM, (), U32)
-        if name in FENCES or name in ("barrier", "work_group_barrier", "wait_group_events", "prefetch"):
+        if name in FENCES | GROUP_BARRIERS or name in ("barrier", "wait_group_events", "prefetch"):
             for argument in arguments:
                 self.run.value(argument)
             return None

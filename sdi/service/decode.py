@@ -14,6 +14,7 @@ from math import prod
 from typing import cast, get_args, get_type_hints
 
 from sdi.commands import Command, Fill, Launch, Map, Marker, Rectangle, Unmap, Write
+from sdi.devices.base import SubGroupQuery
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist
 from sdi.launch.kernel import Build
@@ -22,7 +23,7 @@ from sdi.launch.programs.builds import Compiled, Target
 from sdi.ndrange import Int3
 from sdi.service.pixel import COLOR_NBYTES, pixel_of
 from sdi.wire.layout import layout
-from sdi.wire.opencl import MapFlags
+from sdi.wire.opencl import MapFlags, Number
 from sdi.wire.records import (
     CARRIED_MAX_NBYTES,
     COMMAND,
@@ -241,6 +242,29 @@ _DECODERS = {op: _Decoder(op) for op in COMMANDS}
 
 _NO_FOLDER = "/dev/null"
 """The working directory of an application that has none, since it was removed: nothing is found there."""
+
+_QUERIES = {
+    Number.KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE: (range(1, 4), range(1, 2)),
+    Number.KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE: (range(1, 4), range(1, 2)),
+    Number.KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT: (range(1, 2), range(1, 4)),
+    Number.KERNEL_MAX_NUM_SUB_GROUPS: (range(1), range(1, 2)),
+    Number.KERNEL_COMPILE_NUM_SUB_GROUPS: (range(1), range(1, 2)),
+    Number.KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL: (range(1), range(1, 2)),
+}
+"""How many numbers come with a query of sub-groups, and how many answer it."""
+
+
+def sub_group_query(fields: tuple[int, ...]) -> SubGroupQuery:
+    """What a SUB_GROUPS record asks for.  ``fields``: all of the table's."""
+    asked = partial(field_of, Op.SUB_GROUPS, fields)
+    param, num_given, num_answers = asked("param"), asked("num_given"), asked("num_answers")
+    insist(param in _QUERIES, "param", f"{param:#x}")
+    given, answers = _QUERIES[Number(param)]
+    insist(num_given in given, "num_given", f"{num_given} for query {param:#x}")
+    insist(num_answers in answers, "num_answers", f"{num_answers} for query {param:#x}")
+    at = _AT[Op.SUB_GROUPS]["given"]
+    return SubGroupQuery(param, fields[at : at + num_given], num_answers)
+
 
 BuildWork = Callable[[Target], Build | Compiled]
 """Blocks."""

@@ -12,20 +12,20 @@ from sdi import limits
 from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Launch, Map, Read, Unmap, Write
 from sdi.devices.base import Device
-from sdi.errors import BadRecord, BuildError, ClError, Status
+from sdi.errors import BadRecord, BuildError, ClError, DeviceFailed, Status, require
 from sdi.launch.kernel import Build
 from sdi.launch.launcher import Launcher
 from sdi.launch.learning import Learning
-from sdi.launch.programs.builds import Compiled, Target
+from sdi.launch.programs.builds import Compiled, Target, ask_sub_groups
 from sdi.player.face import Player
 from sdi.player.library import Recycled
 from sdi.profile.record.recorder import Recorder
 from sdi.runtime.engine import Engine
 from sdi.service import progress
-from sdi.service.decode import QUEUE, SLOT
+from sdi.service.decode import QUEUE, SLOT, sub_group_query
 from sdi.service.door import Door, Limits, RecordEntry
 from sdi.service.outbox import Outbox
-from sdi.service.replies import build_payload
+from sdi.service.replies import build_payload, numbers_payload
 from sdi.vmem.memory import VirtualMemory
 from sdi.wire.layout import layout
 from sdi.wire.opencl import DeviceInfo, MemFlags, QueueProperties
@@ -178,6 +178,8 @@ class Dispatcher:
                 events.host_copied_nbytes += asked("copied_nbytes")
             case Op.BUILD | Op.COMPILE | Op.LINK:
                 self._build(entry)
+            case Op.SUB_GROUPS:
+                self._ask_sub_groups(entry)
             case Op.RELEASE_BUILD:
                 engine.after_issued(lambda: self._launcher.remove(record_id))
                 self._printing.pop(record_id, None)
@@ -268,6 +270,27 @@ class Dispatcher:
             _log.error("build %d", build_id, exc_info=error)
             log = f"sdi: internal error: {error!r}\n"
             self._outbox.reply(build_id, Status.BUILD_PROGRAM_FAILURE, 0, build_payload(Compiled(b"", log)))
+
+    def _ask_sub_groups(self, entry: RecordEntry) -> None:
+        """Has the build thread ask a member."""
+        made = self._launcher.build(entry.get("build"))
+        require(made, Status.INVALID_KERNEL, f"build {entry.get('build')} was released")
+        assert made is not None
+        asked, kernel = sub_group_query(entry.fields), entry.get("kernel_index")
+        future = self._builder.submit(ask_sub_groups, made, kernel, asked, self._target.devices)
+        future.add_done_callback(lambda done: self._post(lambda: self._sub_groups_told(entry.id, done)))
+
+    def _sub_groups_told(self, record_id: int, done: Future[tuple[int, ...]]) -> None:
+        if done.cancelled():
+            return  # the application has gone
+        error = done.exception()
+        if error is None:
+            self._outbox.reply(record_id, Status.SUCCESS, 0, numbers_payload(done.result()))
+            return
+        if not isinstance(error, ClError | DeviceFailed):
+            _log.error("query %d of sub-groups", record_id, exc_info=error)
+        status = error.status if isinstance(error, ClError) else Status.OUT_OF_RESOURCES
+        self._outbox.reply(record_id, status, 0, b"")
 
     def _watch(self, event: int, status: int) -> None:
         node = self._engine.core.node(event)

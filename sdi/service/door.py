@@ -17,7 +17,7 @@ from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Command, Launch, regions
 from sdi.errors import BadRecord, ClError, insist
 from sdi.launch.arguments import ImageArgument, decode_arguments
-from sdi.service.decode import QUEUE, SLOT, BuildWork, build_work, command_of, field_of
+from sdi.service.decode import QUEUE, SLOT, BuildWork, build_work, command_of, field_of, sub_group_query
 from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
@@ -190,13 +190,19 @@ class Door:
         local = launch.local_size
         if local is not None and prod(local) > self._limits.work_group_size:
             raise BadRecord("local_size", f"{local} with groups of up to {self._limits.work_group_size}")
-        blocks = self._builds.get(launch.build)
+        block = self._kernel(launch.build, launch.kernel_index)
+        if block is not None:
+            block.check(launch, self._limits, self._buffer)
+
+    def _kernel(self, build: int, index: int) -> ArgumentBlock | None:
+        """Of the kernel of that number; None where there is no such build any more."""
+        blocks = self._builds.get(build)
         if blocks is None:
-            self._no_other("build", launch.build, "a build")
-            return
-        if launch.kernel_index >= len(blocks):
-            raise BadRecord("kernel_index", f"{launch.kernel_index} of {len(blocks)}")
-        blocks[launch.kernel_index].check(launch, self._limits, self._buffer)
+            self._no_other("build", build, "a build")
+            return None
+        if index >= len(blocks):
+            raise BadRecord("kernel_index", f"{index} of {len(blocks)}")
+        return blocks[index]
 
     def _other(self, entry: RecordEntry) -> None:
         record_id = entry.id
@@ -206,6 +212,10 @@ class Door:
                 insist(entry.get("buffer_nbytes") > 0, "buffer_nbytes", "0")
             case Op.CREATE_QUEUE:
                 self._new(record_id)
+            case Op.SUB_GROUPS:
+                self._new(record_id)
+                self._kernel(entry.get("build"), entry.get("kernel_index"))
+                sub_group_query(entry.fields)
             case Op.CREATE_USER_EVENT:
                 self._new(record_id)
                 _check_slot(entry.get("slot"))

@@ -12,7 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from sdi import __version__
-from sdi.clc.frontend.base_header import AMD_QUERY, GROUP_FEATURE, IMAGE_OF_BUFFER, INTEL_QUERY, NVIDIA_QUERY
+from sdi.clc.frontend.base_header import (
+    AMD_QUERY,
+    GROUP_FEATURE,
+    IMAGE_OF_BUFFER,
+    INTEL_QUERY,
+    NVIDIA_QUERY,
+    SUB_GROUP_SIZE,
+)
 from sdi.devices.base import Device
 from sdi.launch.programs.language import common_formats, image_language
 from sdi.service.vendors import Vendors, vendors_of
@@ -43,7 +50,6 @@ _ZERO_U32 = (
     *(Info.MAX_ON_DEVICE_EVENTS, Info.MAX_PIPE_ARGS, Info.PIPE_MAX_ACTIVE_RESERVATIONS),
     *(Info.PIPE_MAX_PACKET_SIZE, Info.PIPE_SUPPORT, Info.PREFERRED_PLATFORM_ATOMIC_ALIGNMENT),
     *(Info.PREFERRED_GLOBAL_ATOMIC_ALIGNMENT, Info.PREFERRED_LOCAL_ATOMIC_ALIGNMENT),
-    *(Info.MAX_NUM_SUB_GROUPS, Info.SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS),
     *(Info.NON_UNIFORM_WORK_GROUP_SUPPORT, Info.GENERIC_ADDRESS_SPACE_SUPPORT),
 )
 _ZERO_U64 = (
@@ -59,6 +65,7 @@ _IMAGE_U64 = (
     *(Info.IMAGE2D_MAX_WIDTH, Info.IMAGE2D_MAX_HEIGHT, Info.IMAGE3D_MAX_WIDTH, Info.IMAGE3D_MAX_HEIGHT),
     *(Info.IMAGE3D_MAX_DEPTH, Info.IMAGE_MAX_BUFFER_SIZE, Info.IMAGE_MAX_ARRAY_SIZE),
 )
+_SUB_GROUP_U32 = (Info.MAX_NUM_SUB_GROUPS, Info.SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS)
 # The alignment, in pixels, of 2D images made from buffers: any will do, where these are claimed.
 _OF_BUFFERS = (Info.IMAGE_PITCH_ALIGNMENT, Info.IMAGE_BASE_ADDRESS_ALIGNMENT)
 _EMPTY_TEXT = (Info.BUILT_IN_KERNELS, Info.IL_VERSION)
@@ -72,7 +79,9 @@ _NVIDIA_PLACE = (Info.PCI_BUS_ID_NV, Info.PCI_SLOT_ID_NV, Info.PCI_DOMAIN_ID_NV)
 # What AMD's and Intel's extensions of that kind answer: what members have in common.
 _ATTRIBUTES = {
     AMD_QUERY: tuple(each for each in Info if each.name.endswith("_AMD")),
-    INTEL_QUERY: tuple(each for each in Info if each.name.endswith("_INTEL")),
+    INTEL_QUERY: tuple(
+        each for each in Info if each.name.endswith("_INTEL") and each != Info.SUB_GROUP_SIZES_INTEL
+    ),
 }
 _OF_THE_FIRST = (Info.TOPOLOGY_AMD, Info.GLOBAL_FREE_MEMORY_AMD)
 """Where a device is and what is free there differ between devices that are alike."""
@@ -115,6 +124,9 @@ def image_info(
     info[FACT_IMAGE_FORMATS] = b"".join(
         _FORMAT.pack(*key, uses, 0) for key, uses in common_formats(facts).items()
     )
+    info |= {param: u32(min(numbers(param)) if language.sub_groups else 0) for param in _SUB_GROUP_U32}
+    if SUB_GROUP_SIZE in language.extensions:
+        info |= _attributes(known, (Info.SUB_GROUP_SIZES_INTEL,))
     info |= dict.fromkeys(_EMPTY_TEXT, _text(""))
     info |= dict.fromkeys(_EMPTY_LIST, b"")
     info |= {param: u32(1) for param in _TRUE}

@@ -1,13 +1,14 @@
-"""What the service tells the client of a build: the kernel tables."""
+"""What the service tells the client of a build: the kernel tables, and what is asked of kernels later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sdi.devices.base import KernelFacts
 from sdi.launch.kernel import Build, Kernel
 from sdi.launch.programs.builds import Compiled
 from sdi.wire.layout import layout, padded
+from sdi.wire.opencl import u64
 from sdi.wire.records import ARGUMENT_ENTRY, BUILD_REPLY, KERNEL_ENTRY
 
 _BUILD_REPLY = layout(BUILD_REPLY)
@@ -27,6 +28,11 @@ def build_payload(made: Build | Compiled) -> bytes:
             made.object,
         ]
     )
+
+
+def numbers_payload(numbers: Sequence[int]) -> bytes:
+    """Payload of the reply to SUB_GROUPS: 8 bytes each."""
+    return b"".join(map(u64, numbers))
 
 
 def _kernel(kernel: Kernel, facts: KernelFacts) -> bytes:

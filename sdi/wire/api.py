@@ -191,7 +191,7 @@ cl_sampler clCreateSamplerWithProperties(cl_context, const cl_ulong *, cl_int *)
 cl_int clSetKernelArgSVMPointer(cl_kernel, cl_uint, const void *) !CL_INVALID_OPERATION
 cl_int clSetKernelExecInfo(cl_kernel, cl_uint, size_t, const void *) !CL_INVALID_OPERATION
 cl_int clGetKernelSubGroupInfoKHR(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t, void *, \
-size_t *) !CL_INVALID_OPERATION
+size_t *)
 cl_kernel clCloneKernel(cl_kernel, cl_int *)
 cl_program clCreateProgramWithIL(cl_context, const void *, size_t, cl_int *) !CL_INVALID_OPERATION
 cl_int clEnqueueSVMMigrateMem(cl_command_queue, cl_uint, const void **, SIZES, cl_ulong, \
@@ -199,7 +199,7 @@ WAIT) !CL_INVALID_OPERATION
 cl_int clGetDeviceAndHostTimer(cl_device_id, cl_ulong *, cl_ulong *)
 cl_int clGetHostTimer(cl_device_id, cl_ulong *)
 cl_int clGetKernelSubGroupInfo(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t, void *, \
-size_t *) !CL_INVALID_OPERATION
+size_t *)
 cl_int clSetDefaultDeviceCommandQueue(cl_context, cl_device_id, cl_command_queue) !CL_INVALID_OPERATION
 cl_int clSetProgramReleaseCallback(cl_program, PROGRAM_NOTIFY) !CL_INVALID_OPERATION
 cl_int clSetProgramSpecializationConstant(cl_program, cl_uint, size_t, const void *) !CL_INVALID_OPERATION

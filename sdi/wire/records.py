@@ -52,7 +52,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -94,6 +94,7 @@ class Op(IntEnum):
     RECYCLE_BUFFER = 23
     REUSE_BUFFER = 24
     HOST_POINTERS = 25
+    SUB_GROUPS = 26
     NDRANGE = 30
     READ = 31
     WRITE = 32
@@ -106,7 +107,7 @@ class Op(IntEnum):
     MIGRATE = 39
 
 
-REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD, Op.COMPILE, Op.LINK})
+REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD, Op.COMPILE, Op.LINK, Op.SUB_GROUPS})
 COMMANDS = frozenset(op for op in Op if op >= Op.NDRANGE)
 
 
@@ -168,6 +169,11 @@ BODY: dict[Op, Fields] = {
     Op.NDRANGE: fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
         " u64 local_size[3]; u32 num_args; u32 args_nbytes"
+    ),
+    # what clGetKernelSubGroupInfo is asked: param, and the first num_given numbers that come with it
+    # reply payload: num_answers numbers of 8 bytes
+    Op.SUB_GROUPS: fields(
+        "u64 build; u32 kernel_index; u32 param; u64 given[3]; u32 num_given; u32 num_answers"
     ),
     # what the client looked at and copied of memory of the application that buffers use, since it last said
     Op.HOST_POINTERS: fields("u64 compared_nbytes; u64 copied_nbytes"),

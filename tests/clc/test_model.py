@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from sdi.clc.compile import compile_source
+from sdi.clc.frontend.base_header import SUB_GROUP_FEATURE, USUAL
 from sdi.clc.model import ArgumentKind, KernelModel
 
 
@@ -375,6 +376,19 @@ def test_written_program_scope_variables_keep_a_kernel_whole() -> None:
         "helper": True,
         "reads": False,
     }
+
+
+@pytest.mark.parametrize("name", ["work_group_barrier", "sub_group_barrier"])
+def test_barriers_that_order_memory_for_other_groups_keep_a_kernel_whole(name: str) -> None:
+    with_sub_groups = replace(USUAL, features=(*USUAL.features, SUB_GROUP_FEATURE), sub_groups=True)
+
+    def why_whole(scope: str) -> str:
+        text = f"a[get_global_id(0)] = 1; {name}(CLK_GLOBAL_MEM_FENCE{scope});"
+        source = f"kernel void k(global int *a) {{ {text} }}"
+        return compile_source(source, "-cl-std=CL3.0", language=with_sub_groups).kernels[0].why_whole
+
+    assert not any(map(why_whole, ("", ", memory_scope_work_group", ", memory_scope_sub_group")))
+    assert f"orders memory across work-groups with {name}" in why_whole(", memory_scope_device")
 
 
 UPDATES = {

@@ -25,6 +25,7 @@ from tests.client import (
     test_client_objects,
     test_client_recycling,
     test_client_session,
+    test_client_sub_groups,
     test_client_wrong,
 )
 from tests.client.test_client_setting import environment, fake_python, library, run, run_program, vendors
@@ -41,6 +42,7 @@ MODULES = (
     test_client_links,
     test_client_events,
     test_client_session,
+    test_client_sub_groups,
     test_client_wrong,
 )
 CASES = [
@@ -64,6 +66,11 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
         env["SDI_FAKE_IMAGES"] = "0"
     if name in test_client_memory.ON_GPUS | test_client_images.ON_GPUS:
         env["SDI_FAKE_TYPE"] = "4"
+    if (
+        module == test_client_sub_groups.__name__.rpartition(".")[2]
+        and name not in test_client_sub_groups.WITHOUT
+    ):
+        env["SDI_FAKE_SUB_GROUPS"] = "sizes" if name in test_client_sub_groups.WITH_SIZES else "yes"
     if name in test_client_recycling.POISONED:
         env["SDI_FAKE_RECYCLING"] = "poisoned"
     run_program(module, name, env)

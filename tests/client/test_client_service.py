@@ -142,6 +142,21 @@ def arguments(tail: bytes, num: int) -> list[tuple[ArgumentKind, bytes]]:
     return found
 
 
+def sub_groups(param: int, given: list[int], num_answers: int) -> tuple[int, bytes]:
+    """Status and answer of a device whose sub-groups have 8 work-items, of which 1,000 are too many."""
+    match param:
+        case 0x2034 if math.prod(given) >= 1000:
+            return -30, b""
+        case 0x2033:
+            return 0, _u64(8)
+        case 0x2034:
+            return 0, _u64(-(-math.prod(given) // 8))
+        case 0x11B8:
+            return 0, _u64(8 * given[0], 1, 1)[: 8 * num_answers]
+        case _:
+            return 0, _u64(param)
+
+
 # -- programs -----------------------------------------------------------------------------------------
 
 _SIZES = {"char": 1, "short": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "double": 8, "float4": 16}
@@ -277,6 +292,10 @@ class Service:
             if name
             else FACTS | (IMAGE_FACTS if os.environ.get("SDI_FAKE_IMAGES") != "0" else {})
         )
+        if "SDI_FAKE_SUB_GROUPS" in os.environ:
+            facts[0x105C] = _u32(64)  # MAX_NUM_SUB_GROUPS
+        if os.environ.get("SDI_FAKE_SUB_GROUPS") == "sizes":
+            facts[0x4108] = _u64(8, 16)  # SUB_GROUP_SIZES_INTEL
         if "SDI_FAKE_TYPE" in os.environ:
             facts[0x1000] = _u64(int(os.environ["SDI_FAKE_TYPE"]))
         entry = layout(INFO_ENTRY)
@@ -407,6 +426,9 @@ class Service:
                 sizes, options = struct.unpack(f"<{a // 8}Q", tail[:a]), tail[a : a + r["options_nbytes"]]
                 texts = tail[a + len(options) :][: sum(sizes)].decode()
                 self.build(r, options.decode(), texts, b"-create-library" not in options)
+            case Op.SUB_GROUPS:
+                status, answers = sub_groups(r["param"], r["given"][: r["num_given"]], r["num_answers"])
+                self.commands.sendall(self.reply(r["id"], status, 0, answers))
             case Op.CREATE_QUEUE:
                 self.out_of_order[r["id"]] = bool(r["properties"] & 1)
                 self.listeners[r["id"]] = r["listener"]

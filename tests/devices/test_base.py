@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from sdi.devices import copying
-from sdi.devices.base import Device, LocalBytes
+from sdi.devices.base import Device, LocalBytes, SubGroupQuery
 from sdi.devices.capabilities import CPU
 from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.region import Region
+from sdi.wire.opencl import DeviceInfo
 from tests.devices.conftest import PATIENCE_S, OpenMembers, finish
 
 SOURCE = """
@@ -278,6 +279,19 @@ def test_kernel_facts_are_those_of_the_driver(member: Device) -> None:
     assert facts.preferred_multiple >= 1
     assert facts.local_mem_nbytes >= 0
     assert facts.private_mem_nbytes >= 0
+
+
+def test_what_is_asked_of_sub_groups_is_answered_or_refused_as_by_the_driver(member: Device) -> None:
+    program, most = member.build(SOURCE, []), SubGroupQuery(0x11B9, (), 1)
+    has = int.from_bytes(member.capabilities.info.get(DeviceInfo.MAX_NUM_SUB_GROUPS, b""), "little")
+    assert member.kernel_info(program, "sum").sub_groups == ()
+    if has:
+        (number,) = member.kernel_info(program, "sum", most).sub_groups
+        assert 0 < number <= has
+        return
+    with pytest.raises(ClError) as refused:
+        member.kernel_info(program, "sum", most)
+    assert refused.value.status in (Status.INVALID_OPERATION, Status.INVALID_VALUE)
 
 
 def test_facts_carry_the_bytes_that_the_driver_gives(member: Device) -> None:

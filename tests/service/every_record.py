@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pyopencl as cl
 
@@ -116,6 +118,12 @@ def programs(ctx: cl.Context, queue: cl.CommandQueue) -> None:
         queue.finish()
 
 
+def sub_groups(device: cl.Device, kernel: cl.Kernel) -> None:
+    """Of a kernel, which drivers without them refuse to speak of."""
+    with contextlib.suppress(cl.LogicError):
+        kernel.get_sub_group_info(device, cl.kernel_sub_group_info.SUB_GROUP_COUNT_FOR_NDRANGE, [8, 4])
+
+
 def main() -> None:
     """See the module."""
     ctx = cl.Context([choose_device()])
@@ -124,6 +132,7 @@ def main() -> None:
     buffers(ctx, queue, program)
     memory(ctx, queue, program)
     images(ctx, queue, program)
+    sub_groups(ctx.devices[0], cl.Kernel(program, "say"))
     programs(ctx, queue)
 
 

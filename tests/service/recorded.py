@@ -18,6 +18,7 @@ from sdi.clc.model import KernelModel
 from sdi.service.door import Door, Limits, RecordEntry
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
 from sdi.wire.layout import layout
+from sdi.wire.opencl import DeviceInfo, u32
 from sdi.wire.records import COMMANDS, HEADER, Op, record_layout
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,7 +147,7 @@ WANTED = frozenset(
 
 def _record(arguments: list[str]) -> int:
     """Be the service, and write down what it is told."""
-    from sdi.service import dispatch
+    from sdi.service import dispatch, facts
     from sdi.service import main as server
 
     file = Path(os.environ[FOLDER], f"{os.getpid()}.records").open("wb")  # noqa: SIM115
@@ -160,6 +161,13 @@ def _record(arguments: list[str]) -> int:
         pickle.dump(Built(build, tuple(kernels)), file)
         built(self, build, kernels)
 
+    said = facts.image_info
+
+    def with_sub_groups(*arguments: Any) -> dict[int, bytes]:
+        """Members' drivers need not have them; then they refuse to answer what programs ask."""
+        return said(*arguments) | {int(DeviceInfo.MAX_NUM_SUB_GROUPS): u32(1)}
+
+    facts.image_info = with_sub_groups
     dispatch.Dispatcher.act = note  # type: ignore[method-assign]
     Door.built = note_built  # type: ignore[method-assign]
     try:

@@ -6,15 +6,23 @@ import random
 import struct
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 
 import pytest
 
+from sdi.devices.base import KernelFacts, SubGroupQuery
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.errors import BadRecord, Status
+from sdi.devices.handles import DeviceProgram
+from sdi.devices.polling import Polling
+from sdi.devices.testing.forwarding import ForwardingDevice
+from sdi.errors import BadRecord, DeviceFailed, Status, require
 from sdi.service.outbox import KEPT_MAX_NBYTES
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, SAMPLER_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
+from sdi.wire.opencl import DeviceInfo, u32
 from sdi.wire.records import (
     CARRIED_MAX_NBYTES,
     HEADER,
@@ -35,6 +43,10 @@ __kernel void scale(__global int *a, int factor) {
     a[get_global_id(0)] = a[get_global_id(0)] * factor + (int)get_group_id(0);
 }
 """
+
+
+SUB_GROUPS = {"param": 0x2034, "given": (8, 4, 0), "num_given": 2, "num_answers": 1}
+"""A query: how many sub-groups are in a work-group of 8 x 4."""
 
 
 def ints(*values: int) -> bytes:
@@ -387,6 +399,16 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.send(Op.BUILD, 904, b"a\0c", options_nbytes=3)
         client.send(Op.LINK, 905, num_objects=1 << 31)
         client.send(Op.COMPILE, 906, num_headers=1 << 31)
+        for wrong in (
+            {"param": 0x11B7},
+            {"num_given": 0},
+            {"num_given": 4},
+            {"num_answers": 2},
+            {"kernel_index": 1},
+            {"build": a},
+        ):
+            client.send(Op.SUB_GROUPS, 908, **SUB_GROUPS | {"build": build} | wrong)
+        client.send(Op.SUB_GROUPS, a, build=build, **SUB_GROUPS)
         client.send(Op.FACTS, 907)
     said = refused(client, records)
     fields = "region region region slice_pitch slice_pitch row_pitch region pattern_nbytes pattern_nbytes"
@@ -396,9 +418,67 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         + " buffer queue wait num_args arguments num_args argument argument argument kernel_index build"
     )
     fields += " global_size local_size global_size id id buffer_nbytes slot slot id id id"
-    fields += " options_nbytes options_nbytes num_objects num_headers op"
+    fields += " options_nbytes options_nbytes num_objects num_headers"
+    fields += " param num_given num_given num_answers kernel_index build id op"
     assert [text.replace(":", " ").split()[0] for text in said] == fields.split()
     assert client.read(a, 64) == ints(*range(16))
+
+
+class WithSubGroups(ForwardingDevice):
+    """A member whose sub-groups have one work-item each; it refuses to speak of 1,000 and of 2,000 breaks."""
+
+    def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
+        """With C for their functions."""
+        return super().build("#define get_sub_group_id() ((uint)get_local_id(0))\n" + text, options)
+
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        """With what is asked."""
+        found = super().kernel_info(program, kernel)
+        if asked is None:
+            return found
+        require(asked.given[0] != 1000, Status.INVALID_VALUE, "1000")
+        if asked.given[0] == 2000:
+            raise DeviceFailed(self.capabilities.name, "2000")
+        return replace(found, sub_groups=(prod(asked.given),) * asked.num_answers)
+
+
+BY_SUB_GROUPS = """
+__kernel void leads(__global int *a, __global int *b) {
+    a[get_group_id(0) * get_local_size(0) + get_sub_group_id()] = b[get_global_id(0)] + 1;
+}
+"""
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 5])
+def test_kernels_with_sub_groups_are_split_and_members_say_what_these_are(members: int) -> None:
+    polling = Polling()
+    devices = [WithSubGroups(each) for each in open_members(MemberSettings(count=members), polling)]
+    for device in devices:
+        info = device.capabilities.info
+        listed = info[DeviceInfo.EXTENSIONS].rstrip(b"\0") + b" cl_khr_subgroups\0"
+        more = {int(DeviceInfo.EXTENSIONS): listed, int(DeviceInfo.MAX_NUM_SUB_GROUPS): u32(64)}
+        device.capabilities = replace(device.capabilities, info={**info, **more})
+    with WireClient(devices, polling=polling) as client:
+        assert b"cl_khr_subgroups" in client.facts_body
+        build, status, said = client.build(BY_SUB_GROUPS)
+        assert status == 0, said
+        a, b = client.buffer(256), client.buffer(ints(*range(64)))
+        client.launch(build, [(a, 0), (b, 0)], [64], [4])
+        assert client.read(a, 256) == ints(*range(1, 65))
+        assert client.session.counters.kernel("leads").members_used == {members: 1}
+        for given, answer in (
+            ((8, 4, 0), (0, 0, struct.pack("<Q", 32))),
+            ((8, 0, 0), (0, 0, bytes(8))),
+            ((1000, 1, 0), (Status.INVALID_VALUE, 0, b"")),
+            ((2000, 1, 0), (Status.OUT_OF_RESOURCES, 0, b"")),
+        ):
+            client.send(Op.SUB_GROUPS, client.new_id(), build=build, **SUB_GROUPS | {"given": given})
+            assert client.reply() == answer
+        client.send(Op.RELEASE_BUILD, build)
+        client.send(Op.SUB_GROUPS, client.new_id(), build=build, **SUB_GROUPS)
+        assert client.reply() == (Status.INVALID_KERNEL, 0, b"")
 
 
 PICTURE = """

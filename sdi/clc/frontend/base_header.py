@@ -161,6 +161,22 @@ AMD_QUERY, INTEL_QUERY = "cl_amd_device_attribute_query", "cl_intel_device_attri
 """Likewise of AMD's and Intel's devices."""
 GROUP_FEATURE = "__opencl_c_work_group_collective_functions"
 """Likewise: groups are never cut."""
+SUB_GROUP_FEATURE, SUB_GROUPS = "__opencl_c_subgroups", "cl_khr_subgroups"
+"""What says that there are sub-groups: of OpenCL C 3.0, and of versions before."""
+SUB_GROUP_EXTENSIONS = (
+    SUB_GROUPS,
+    "cl_khr_subgroup_extended_types",
+    "cl_khr_subgroup_non_uniform_vote",
+    "cl_khr_subgroup_ballot",
+    "cl_khr_subgroup_non_uniform_arithmetic",
+    "cl_khr_subgroup_shuffle",
+    "cl_khr_subgroup_shuffle_relative",
+    "cl_khr_subgroup_clustered_reduce",
+    "cl_khr_subgroup_rotate",
+)
+"""What clang knows of them."""
+SUB_GROUP_SIZE = "cl_intel_required_subgroup_size"
+"""An attribute of kernels, and what sizes there are."""
 ALL_FEATURES = {"__opencl_c_int64": "", "__opencl_c_fp64": "cl_khr_fp64"}
 """Optional features of OpenCL C 3.0 that an image has, each with the extension that members need for it."""
 IMAGE_OF_BUFFER = "cl_khr_image2d_from_buffer"
@@ -190,6 +206,7 @@ class Language:
     ``images``: kernels may use images and samplers.  ``assembly``: clang's name of the machine whose inline
     assembly they may have.  ``withheld``: what members list and the image does not.
     ``dialect``: knows what else is defined; None: clang itself.
+    ``sub_groups``: kernels may use functions of them.
     """
 
     extensions: tuple[str, ...]
@@ -198,6 +215,7 @@ class Language:
     assembly: str = PTX_TARGET
     withheld: tuple[str, ...] = ()
     dialect: Dialect | None = None
+    sub_groups: bool = False
 
 
 USUAL = Language(
@@ -206,7 +224,7 @@ USUAL = Language(
 )
 """What nearly all devices have."""
 
-_ALL_VERSIONS_ACCEPTED = ("cl_khr_depth_images",)
+_ALL_VERSIONS_ACCEPTED = ("cl_khr_depth_images", SUB_GROUPS)
 _VERSION_3_ACCEPTED = (
     "__opencl_c_fp64",
     "__opencl_c_images",
@@ -214,6 +232,7 @@ _VERSION_3_ACCEPTED = (
     "__opencl_c_read_write_images",
     *ATOMIC_FEATURES,
     GROUP_FEATURE,
+    SUB_GROUP_FEATURE,
     "__opencl_c_program_scope_global_variables",
 )
 
@@ -235,6 +254,8 @@ def language_macros(version: int, language: Language) -> dict[str, str]:
     macros.update(dict.fromkeys(language.extensions, "1"))
     if language.images:
         macros["__IMAGE_SUPPORT__"] = "1"
+    if language.sub_groups:
+        macros["__opencl_subgroup_builtins"] = "1"
     if version >= 300:
         macros.update(dict.fromkeys(language.features, "1"))
     return macros

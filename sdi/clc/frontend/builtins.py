@@ -24,6 +24,8 @@ GEOMETRY_FUNCTIONS = frozenset(
 )
 
 FENCES = frozenset({"mem_fence", "read_mem_fence", "write_mem_fence", "atomic_work_item_fence"})
+GROUP_BARRIERS = frozenset({"work_group_barrier", "sub_group_barrier"})
+"""They may be given a scope for memory."""
 
 _READERS = re.compile(r"vload(a)?(_half)?(2|3|4|8|16)?\Z|printf\Z|prefetch\Z")
 _WRITERS = re.compile(

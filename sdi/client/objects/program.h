@@ -13,6 +13,8 @@ struct sdi_argument {
     size_t at; /* where its entry begins in a kernel's payload */
 };
 
+struct sdi_sub_groups;
+
 struct sdi_kernel_table {
     char *name, *attributes;
     uint32_t num_args;
@@ -22,6 +24,7 @@ struct sdi_kernel_table {
     uint64_t local_mem_nbytes, private_mem_nbytes;
     struct sdi_argument *arguments;
     size_t payload_nbytes;
+    struct sdi_sub_groups *sub_groups; /* what was asked about them; NULL: nothing */
     uint64_t spare[SDI_SPARE_KERNELS]; /* ids of kernels that were released, for the next ones, ascending */
     uint32_t num_spare;
 };

@@ -49,6 +49,7 @@ void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num)
             free(tables[i].arguments[j].type_name);
         }
         free(tables[i].arguments);
+        free(tables[i].sub_groups);
         free(tables[i].name);
         free(tables[i].attributes);
     }

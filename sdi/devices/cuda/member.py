@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from sdi.clc.preprocess.compiler import Ask
 from sdi.clc.preprocess.nvidia_dialect import nvidia_answers, nvidia_name
-from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
+from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place, SubGroupQuery
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.comparing import (
     HEADER_NBYTES,
@@ -345,7 +345,11 @@ class CudaDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        if asked is not None:
+            raise ClError(Status.INVALID_OPERATION, f"{self.capabilities.name} has no sub-groups of OpenCL C")
         return self._programs.kernel_facts(cast(CudaMemberProgram, program), kernel)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:

@@ -22,7 +22,15 @@ import pyopencl as cl
 from pyopencl import _cl
 
 from sdi.clc.preprocess.compiler import Ask
-from sdi.devices.base import BoundArgument, Comparison, KernelFacts, LocalBytes, MergeStep, Place
+from sdi.devices.base import (
+    BoundArgument,
+    Comparison,
+    KernelFacts,
+    LocalBytes,
+    MergeStep,
+    Place,
+    SubGroupQuery,
+)
 from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
 from sdi.devices.copying import bounce, by, in_parts, is_rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
@@ -332,8 +340,10 @@ class OpenCLDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(self._programs.build(text, options))
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        return self._programs.kernel_facts(cast(OpenClMemberProgram, program), kernel)
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        return self._programs.kernel_facts(cast(OpenClMemberProgram, program), kernel, asked)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         found = [

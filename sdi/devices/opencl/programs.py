@@ -13,9 +13,10 @@ import pyopencl as cl
 from pyopencl import _cl
 
 from sdi.clc.preprocess.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
-from sdi.devices.base import KernelFacts, LocalBytes
+from sdi.devices.base import KernelFacts, LocalBytes, SubGroupQuery
 from sdi.devices.image import Sampler
 from sdi.devices.opencl.context import DriverContext, ProgramKey
+from sdi.devices.opencl.sub_groups import answered
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 
 Given = bytes | LocalBytes | Sampler | cl.Buffer | cl.Image | None
@@ -136,7 +137,9 @@ class OpenCLPrograms:
         except ValueError as cause:
             raise BuildError(f"error: {cause}\n") from cause
 
-    def kernel_facts(self, program: OpenClMemberProgram, kernel: str) -> KernelFacts:
+    def kernel_facts(
+        self, program: OpenClMemberProgram, kernel: str, asked_too: SubGroupQuery | None
+    ) -> KernelFacts:
         """Raises ClError, DeviceFailed."""
         handle = self._kernel(program, kernel).handle
         asked = cl.kernel_work_group_info
@@ -149,6 +152,7 @@ class OpenCLPrograms:
                 ),
                 local_mem_nbytes=handle.get_work_group_info(asked.LOCAL_MEM_SIZE, device),
                 private_mem_nbytes=handle.get_work_group_info(asked.PRIVATE_MEM_SIZE, device),
+                sub_groups=answered(handle, device, self._name, asked_too) if asked_too else (),
             )
         except cl.Error as cause:
             raise DeviceFailed(self._name, str(cause)) from cause

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from sdi.devices.base import BoundArgument, Device, KernelFacts, Place
+from sdi.devices.base import BoundArgument, Device, KernelFacts, Place, SubGroupQuery
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
@@ -93,9 +93,11 @@ class LosingDevice(ForwardingDevice):
         self._alive()
         return super().build(text, options)
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
         self._alive()
-        return super().kernel_info(program, kernel)
+        return super().kernel_info(program, kernel, asked)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         self._alive()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdi.clc.preprocess.compiler import Ask
-from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, MergeStep, Place
+from sdi.devices.base import BoundArgument, Comparison, Device, KernelFacts, MergeStep, Place, SubGroupQuery
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
@@ -83,8 +83,10 @@ class ForwardingDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return self._device.build(text, options)
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        return self._device.kernel_info(program, kernel)
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        return self._device.kernel_info(program, kernel, asked)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         return self._device.bind(program, kernel, arguments)

@@ -8,7 +8,7 @@ from typing import Final
 
 from sdi.clc.preprocess.clang_dialect import ask
 from sdi.clc.preprocess.compiler import Ask
-from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place
+from sdi.devices.base import BoundArgument, Comparison, KernelFacts, MergeStep, Place, SubGroupQuery
 from sdi.devices.capabilities import GPU, Capabilities, MemberKind
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
@@ -118,8 +118,10 @@ class NullDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         return DeviceProgram(text)
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
-        return KernelFacts(1024, 32, 0, 0)
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        return KernelFacts(1024, 32, 0, 0, (32,) * asked.num_answers if asked is not None else ())
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         return BoundKernel(tuple(arguments))

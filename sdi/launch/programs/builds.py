@@ -5,6 +5,7 @@ It runs on a build thread.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from sdi.clc.frontend.objects import pack_objects, unpack_objects
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.clc.preprocess.probe import Dialect
-from sdi.devices.base import Device, KernelFacts
+from sdi.devices.base import Device, KernelFacts, SubGroupQuery
 from sdi.devices.handles import DeviceProgram
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
 from sdi.launch.kernel import Build, Kernel
@@ -271,6 +272,19 @@ def _facts_of(
                 raise
             found.append(error)
     return found
+
+
+def ask_sub_groups(
+    made: Build, kernel: int, asked: SubGroupQuery, devices: Sequence[Device]
+) -> tuple[int, ...]:
+    """What ``made``'s kernel of that number answers: sub-groups are offered by members that are alike, so
+    that any will do that is not lost.  Blocks.  Raises ClError for what the driver refuses, DeviceFailed.
+    """
+    for device, program in zip(devices, made.programs, strict=True):
+        if program is not None:
+            with contextlib.suppress(DeviceLost):
+                return device.kernel_info(program, made.kernels[kernel].model.name, asked).sub_groups
+    raise DeviceLost(devices[0].capabilities.name, "no device is left that could be asked for its sub-groups")
 
 
 def on_all(devices: Sequence[Device], ask: Callable[[int], T]) -> list[T]:

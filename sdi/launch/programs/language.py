@@ -23,6 +23,10 @@ from sdi.clc.frontend.base_header import (
     INTEL_QUERY,
     NVIDIA_EXTENSIONS,
     PTX_TARGET,
+    SUB_GROUP_EXTENSIONS,
+    SUB_GROUP_FEATURE,
+    SUB_GROUP_SIZE,
+    SUB_GROUPS,
     USUAL_TARGET,
     Language,
 )
@@ -52,9 +56,27 @@ def image_language(devices: Iterable[Device]) -> Language:
     claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
     wanted = (*ATOMIC_FEATURES, GROUP_FEATURE, *(IMAGE_FEATURES if images else ()))
     features += [name for name in wanted if all(name in had for had in claimed)]
+    sub_groups = _have_sub_groups(facts, known, claimed)
+    if sub_groups:
+        wanted_too = (*SUB_GROUP_EXTENSIONS, SUB_GROUP_SIZE)
+        extensions += tuple(name for name in wanted_too if all(name in had for had in known))
+        features += [SUB_GROUP_FEATURE] if all(SUB_GROUP_FEATURE in had for had in claimed) else []
     own = set().union(*known, *(_features(f) for f in facts))
     withheld = sorted(own - {*extensions, *features})
-    return Language(extensions, tuple(features), images, _assembly(facts), tuple(withheld))
+    return Language(
+        extensions, tuple(features), images, _assembly(facts), tuple(withheld), sub_groups=sub_groups
+    )
+
+
+def _have_sub_groups(
+    facts: Sequence[Capabilities], extensions: Sequence[set[str]], features: Sequence[set[str]]
+) -> bool:
+    """Whether an image may have sub-groups: all members do, and cut work-groups into them alike.
+
+    How many work-items are in one shows in results, and is the compiler's choice.
+    """
+    have = all(SUB_GROUPS in e or SUB_GROUP_FEATURE in f for e, f in zip(extensions, features, strict=True))
+    return have and len({(f.compiler, f.info.get(DeviceInfo.NAME)) for f in facts}) == 1
 
 
 def _assembly(facts: Iterable[Capabilities]) -> str:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from sdi.devices.base import Device, KernelFacts
+from sdi.devices.base import Device, KernelFacts, SubGroupQuery
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceProgram
 from sdi.devices.testing.forwarding import ForwardingDevice
-from sdi.errors import BuildError, ClError, Status, require
-from sdi.launch.programs.builds import Compiled, Target, build, compile_only, link, on_all, rebuild
+from sdi.errors import BuildError, ClError, DeviceLost, Status, require
+from sdi.launch.programs.builds import (
+    Compiled,
+    Target,
+    ask_sub_groups,
+    build,
+    compile_only,
+    link,
+    on_all,
+    rebuild,
+)
 
 TINY = "kernel void tiny(global int *a) { a[get_global_id(0)] = 1; }"
 
@@ -26,7 +37,9 @@ class OtherLimits(ForwardingDevice):
         super().__init__(device)
         self._own = facts
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
         """The same for all kernels."""
         return self._own
 
@@ -82,10 +95,12 @@ def test_one_bad_part_fails_the_step_that_meets_it(members: list[Device]) -> Non
 class NoSteps(ForwardingDevice):
     """A member whose driver calls kernels named ``step`` something else, as pocl does."""
 
-    def kernel_info(self, program: DeviceProgram, kernel: str) -> KernelFacts:
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
         """Those of all others."""
         require(kernel != "step", Status.INVALID_KERNEL_NAME, "kernel 'step': no such kernel")
-        return super().kernel_info(program, kernel)
+        return super().kernel_info(program, kernel, asked)
 
 
 def test_a_kernel_that_the_driver_does_not_find_is_none(members: list[Device]) -> None:
@@ -93,6 +108,44 @@ def test_a_kernel_that_the_driver_does_not_find_is_none(members: list[Device]) -
     made = build("kernel void step(global int *a) { a[0] = 1; } " + TINY, "", "", target)
     assert [kernel.model.name for kernel in made.kernels] == ["tiny"]
     assert len(made.facts) == 1 and made.log.startswith("warning: there is no kernel 'step'")
+
+
+COUNT = SubGroupQuery(0x2034, (8, 4), 1)
+
+
+class OwnSubGroups(ForwardingDevice):
+    """A member with ``size`` work-items in a sub-group, 0: it is lost."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        super().__init__(device)
+        self.size = size
+
+    def kernel_info(
+        self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
+    ) -> KernelFacts:
+        """For any kernel and query."""
+        if not self.size:
+            raise DeviceLost(self.capabilities.name, "it was pulled out")
+        require(asked is None or asked.given != (0,), Status.INVALID_VALUE, "no work-items")
+        found = super().kernel_info(program, kernel)
+        return found if asked is None else replace(found, sub_groups=(math.prod(asked.given) // self.size,))
+
+
+def test_the_first_member_that_is_not_lost_says_what_its_sub_groups_are(members: list[Device]) -> None:
+    first, second = (OwnSubGroups(member, size) for member, size in zip(members, (4, 8), strict=True))
+    made = build(TINY, "", "", Target([first, second]))
+    assert ask_sub_groups(made, 0, COUNT, [first, second]) == (8,)
+    with pytest.raises(ClError) as refused:
+        ask_sub_groups(made, 0, SubGroupQuery(0x2034, (0,), 1), [first, second])
+    assert refused.value.status is Status.INVALID_VALUE
+    first.size = 0
+    assert ask_sub_groups(made, 0, COUNT, [first, second]) == (4,)
+    without = replace(made, programs=(None, made.programs[1]))
+    first.size = 4
+    assert ask_sub_groups(without, 0, COUNT, [first, second]) == (4,)
+    second.size = 0
+    with pytest.raises(DeviceLost, match="no device is left"):
+        ask_sub_groups(without, 0, COUNT, [first, second])
 
 
 def test_all_nodes_are_asked_at_once_and_the_members_of_each_in_turn() -> None:

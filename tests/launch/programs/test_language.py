@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sdi.clc.compile import compile_source
-from sdi.clc.frontend.base_header import GROUP_FEATURE
+from sdi.clc.frontend.base_header import GROUP_FEATURE, SUB_GROUP_FEATURE, SUB_GROUP_SIZE, SUB_GROUPS
 from sdi.devices.testing.null import NullDevice
 from sdi.errors import BuildError
 from sdi.launch.programs.language import image_language
@@ -223,10 +223,14 @@ def test_a_drivers_names_end_at_their_first_zero_whatever_is_behind() -> None:
     assert not language.withheld
 
 
-def claiming(*features: str) -> NullDevice:
-    """A member that says that it has these features."""
+def claiming(*features: str, extensions: str = "", name: str = "") -> NullDevice:
+    """A member that says that it has these."""
     entries = [NAME_VERSION.pack(3 << 22, name.encode()) for name in features]
-    info = {int(DeviceInfo.EXTENSIONS): b"\0", int(DeviceInfo.OPENCL_C_FEATURES): b"".join(entries)}
+    info = {
+        int(DeviceInfo.EXTENSIONS): extensions.encode() + b"\0",
+        int(DeviceInfo.OPENCL_C_FEATURES): b"".join(entries),
+        int(DeviceInfo.NAME): name.encode() + b"\0",
+    }
     return NullDevice(0, info=info)
 
 
@@ -254,3 +258,73 @@ def test_collective_functions_of_work_groups_are_there_where_all_members_have_th
     assert a.precision is Precision.EXACT
     assert [(each.start, each.stop) for each in a.writes.runs()] == [(32, 64)]
     assert b.precision is not Precision.EXACT
+
+
+SHUFFLES = "cl_khr_subgroup_shuffle"
+SUB_GROUP_KERNELS = """
+    kernel void collects(global int *a, global int *b) {
+        int i = get_global_id(0);
+        a[i] = sub_group_reduce_add(b[i]) + sub_group_broadcast(b[i], 0) + get_sub_group_size();
+        sub_group_barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    kernel void shuffles(global int *a, global int *b) {
+        int i = get_global_id(0);
+        a[i] = sub_group_shuffle(b[i], 1) + sub_group_shuffle_xor(b[i], 1);
+    }
+    kernel void chosen(global int *a, global int *b) {
+        int i = get_global_id(0);
+        if (sub_group_any(b[i])) a[i] = 1;
+    }
+    kernel void leads(global int *a, global int *b) {
+        if (get_sub_group_local_id() == 0) a[get_group_id(0) * 8 + get_sub_group_id()] = b[get_global_id(0)];
+    }
+    kernel void compacts(global int *a, global int *b) {
+        int i = get_global_id(0);
+        a[sub_group_scan_exclusive_add(i)] = b[i];
+    }
+    """
+
+
+def test_sub_groups_are_there_where_all_members_have_them() -> None:
+    has = claiming(SUB_GROUP_FEATURE, extensions=f"{SHUFFLES} {SUB_GROUP_SIZE} cl_intel_subgroups")
+    fewer = claiming(SUB_GROUP_FEATURE, extensions=SUB_GROUPS)
+    old, lacks = claiming(extensions=f"{SUB_GROUPS} {SHUFFLES}"), claiming(extensions=SHUFFLES)
+    both = image_language([has, has])
+    assert both.sub_groups and SUB_GROUP_FEATURE in both.features
+    assert both.extensions == (SHUFFLES, SUB_GROUP_SIZE) and both.withheld == ("cl_intel_subgroups",)
+    less = image_language([has, fewer])
+    assert less.sub_groups and SUB_GROUP_FEATURE in less.features and not less.extensions
+    mixed = image_language([has, old])
+    assert mixed.sub_groups and SUB_GROUP_FEATURE not in mixed.features and mixed.extensions == (SHUFFLES,)
+    none = image_language([has, lacks])
+    assert not none.sub_groups and SUB_GROUP_FEATURE not in none.features and not none.extensions
+    for options in ("", "-cl-std=CL3.0"):
+        with pytest.raises(BuildError, match="sub_group_reduce_add"):
+            compile_source(SUB_GROUP_KERNELS, options, language=none)
+        assert compile_source(SUB_GROUP_KERNELS, options, language=image_language([old])).kernels
+
+
+def test_members_that_cut_work_groups_in_other_ways_have_no_sub_groups_together() -> None:
+    one, other = (claiming(SUB_GROUP_FEATURE, extensions=SHUFFLES, name=name) for name in ("one", "other"))
+    language = image_language([one, other])
+    assert not language.sub_groups and not language.extensions
+    assert language.withheld == (SUB_GROUP_FEATURE, SHUFFLES)
+    assert image_language([one, one]).sub_groups
+
+
+def test_what_sub_groups_say_is_known_to_no_index() -> None:
+    language = image_language([claiming(SUB_GROUP_FEATURE, extensions=SHUFFLES)])
+    compiled = compile_source(SUB_GROUP_KERNELS, "-cl-std=CL3.0", language=language)
+    work, second = NDRange(1, (0, 0, 0), (16, 1, 1), (8, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1))
+    found = {}
+    for function in compiled.tree.functions.values():
+        a, b = analyse(compiled.tree, function).bind(work, (None, None), (64, 64)).over(second)
+        found[function.name] = a.precision, [(each.start, each.stop) for each in a.writes.runs()]
+        if function.name != "compacts":
+            assert [(each.start, each.stop) for each in b.reads.runs()] == [(32, 64)], function.name
+    assert not any(kernel.why_whole for kernel in compiled.kernels)
+    assert found["collects"] == found["shuffles"] == (Precision.EXACT, [(32, 64)])
+    assert found["chosen"] == (Precision.COVER, [(32, 64)])
+    assert found["leads"] == (Precision.MAY, [(32, 64)]), "a sub-group's number may be any, but none below 0"
+    precision, runs = found["compacts"]
+    assert precision in (Precision.MAY, Precision.WHOLE) and runs == [(0, 64)]
