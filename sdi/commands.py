@@ -213,5 +213,9 @@ def overwrites(command: Command) -> tuple[int, Rectangle] | None:
             return command.target, command.target_rectangle
         case Fill():
             return command.buffer, command.rectangle
+        case Write() if command.data or command.staged_at or command.written_ns:
+            return command.buffer, command.rectangle  # the application may have been told that it is over
+        case Unmap() if command.wrote and not command.transfer:
+            return command.buffer, command.rectangle
         case _:
             return None  # it only reads, or the application's copy is all that it writes

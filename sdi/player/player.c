@@ -14,6 +14,7 @@
 enum {
     LOOK_AFTER = 16, /* records after which it looks what is complete */
     LINGER_NS = 100000,
+    REST_NS = 2000000, /* the same where members want the cores; what is posted waits as long */
     SPIN_NS = 50000,
     SPIN_LONG_NS = 300000, /* where there are cores to spare, and only asking tells what a GPU has done */
     SPARE_CORES = 4,
@@ -77,7 +78,7 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     bool has_spare = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
     p->spin_ns = driver == DRIVER_CUDA && has_spare ? SPIN_LONG_NS : SPIN_NS;
     p->nap_part = driver == DRIVER_CUDA ? 32 : 8; /* else its members want the cores */
-    p->yields = driver == DRIVER_CUDA;            /* to the application, which may have been woken on this core */
+    p->rests = driver != DRIVER_CUDA;
     p->lanes[p->num_lanes].driver = driver;
     p->lanes[p->num_lanes].context = context;
     p->lanes[p->num_lanes].stream = stream;
@@ -165,15 +166,13 @@ static ssize_t receive(struct sdi_player *p, size_t wanted)
 
 static _Thread_local bool slack_is_set;
 
-/* A little of the time that it has waited.  `reads`: the next record ends it too. */
-static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
+/* `reads`: the next record ends it too. */
+static void sleep_for(struct sdi_player *p, uint64_t ns, bool reads)
 {
     struct pollfd ends[] = {
         {.fd = reads ? p->commands : -1, .events = POLLIN},
         {.fd = p->is_deaf ? p->notices : -1, .events = POLLOUT},
     };
-    uint64_t ns = waited_ns / p->nap_part;
-    ns = ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns;
     struct timespec most = {.tv_nsec = (long)ns};
     if (!slack_is_set) { /* else a nap takes 50 us more than it is asked for */
         prctl(PR_SET_TIMERSLACK, 1000);
@@ -183,7 +182,15 @@ static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
     ppoll(ends, sizeof ends / sizeof *ends, &most, NULL);
 }
 
-/* Ask again soon, or sleep a little; how long that has been so, with `since` 0 at first. */
+/* A little of the time that it has waited. */
+static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
+{
+    uint64_t ns = waited_ns / p->nap_part;
+    sleep_for(p, ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns, reads);
+}
+
+/* Ask again soon, or sleep a little; how long that has been so, with `since` 0 at first.  Others run in between: the
+ * application, which may have been woken on this core, and threads of members, whose locks asking takes. */
 static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
 {
     uint64_t now = sdi_player_now();
@@ -191,9 +198,11 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
         *since = now;
     if (p->num_nodes && now - *since > p->spin_ns)
         nap(p, now - *since, reads);
-    else if (p->yields)
+    else if (!p->num_nodes && p->rests && reads)
+        sleep_for(p, REST_NS, reads);
+    else
         sched_yield();
-    return now - *since;
+    return sdi_player_now() - *since;
 }
 
 static bool has_timed(const struct sdi_player *p)

@@ -185,7 +185,7 @@ struct sdi_player {
     unsigned num_lanes;                /* that were used so far */
     uint64_t nap_part; /* it sleeps so small a part of what it has waited */
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
-    bool yields; /* meanwhile */
+    bool rests; /* with nothing in flight it sleeps until there is a record, for a while */
     void *current; /* CUDA context of this thread */
     volatile uint32_t *cells;
     struct recording *recordings;

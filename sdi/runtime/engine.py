@@ -203,13 +203,12 @@ class Engine:
                 _log.info("command %d: %s", node.id, error)
             case ClError():
                 _log.warning("command %d: %s", node.id, error)
-                self._poison(node, error)
             case DeviceFailed():
                 _log.warning("command %d failed: %s", node.id, error)
-                self._poison(node, error)
             case _:
                 _log.error("command %d: our bug", node.id, exc_info=error)
-                self._poison(node, error)
+        assert node.command is not None
+        self.poison(node.id, node.command, error)
         self._fails(node, error)
         return self.core.issued(node, error)
 
@@ -247,14 +246,19 @@ class Engine:
             self._fails(node, error)
         self.run(self.core.work_done(node, error, *_times(tickets)))
 
-    def _poison(self, node: CommandNode, error: Exception) -> None:
-        """``node`` was not issued: who reads what it was to write fails too, and sees no old bytes."""
-        assert node.command is not None
+    def poison(self, command_id: int, command: Command, error: Exception) -> None:
+        """A command was not issued: who reads what it was to write fails too, and sees no old bytes.
+
+        Not where the application named what is not there: that it is told, and nothing was to be written.
+        """
+        if isinstance(error, ClError) and error.status != Status.MEM_OBJECT_ALLOCATION_FAILURE:
+            return
+        self.has_failed = True
         error.__traceback__ = None  # tickets keep the error, and its frames would keep all of us
         try:
-            self._device.poison(node.command, error)
+            self._device.poison(command, error)
         except Exception:  # the command fails in any case, with the error that was there first
-            _log.exception("command %d: what it was to write can still be read as it was", node.id)
+            _log.exception("command %d: what it was to write can still be read as it was", command_id)
 
     def _fails(self, node: CommandNode, error: BaseException) -> None:
         """``node`` failed with ``error``: it says what went wrong.

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sdi import limits
 from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
-from sdi.commands import Launch, Map, Read, Unmap, Write
+from sdi.commands import Command, Launch, Map, Read, Unmap, Write
 from sdi.devices.base import Device
 from sdi.errors import BadRecord, BuildError, ClError, DeviceFailed, Status, require
 from sdi.launch.kernel import Build
@@ -84,6 +84,7 @@ class Dispatcher:
         What the application brought about is answered or logged and never ends the session; raises BadRecord
         for what it can't.
         """
+        command: Command | None = None
         try:
             if number == _NDRANGE and len(record) >= _PREFIX.size:
                 _, _, _, queue, slot, num_waits = _PREFIX.unpack_from(record)
@@ -100,6 +101,7 @@ class Dispatcher:
                 self._engine.core.release_event(record_id)
                 return
             entry = self.door.check(record)
+            command = entry.command
             if isinstance(entry.command, Write) and entry.command.staged_at:
                 entry = entry._replace(command=self._taken(record_id, entry.command))
             self.door.admit(entry)
@@ -123,6 +125,8 @@ class Dispatcher:
             self._outbox.failed(f"{Op(number).name.lower()} {record_id} failed: {error}")
             self.door.forget(record_id)
             self._outbox.let_go(record_id)
+            if command is not None:
+                self._engine.poison(record_id, command, error)
             if number in REPLIED:
                 self._outbox.reply(record_id, status, 0, b"")
             elif number in COMMANDS and len(record) >= 32:

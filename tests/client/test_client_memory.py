@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from ctypes import c_int32, c_void_p
+from ctypes import byref, c_int32, c_void_p
 
 from sdi.wire.records import STAGED_MAX_NBYTES, STAGING_NBYTES, STAGING_OFFSET
 from tests.client.test_client_binding import (
+    ADD,
     COPY_HOST_PTR,
     HOST_NO_ACCESS,
     HOST_READ_ONLY,
@@ -20,6 +21,7 @@ from tests.client.test_client_binding import (
     Cl,
     handles,
     sizes,
+    until,
 )
 
 DATA = bytes(range(256)) * 16
@@ -114,6 +116,30 @@ def small_writes_are_not_waited_for_unless_copies_are_before_them(cl: Cl) -> Non
     assert cl.status(event) == 0, "its source may go once what is behind it has returned"
     assert cl.read(queue, large, nbytes) == data and cl.read(queue, buffer, 4) == b"both"
     assert [r["carried_nbytes"] for r in cl.records("WRITE")] == [4, 0, 4]
+
+
+def reads_that_block_are_over_for_the_application_when_it_has_the_bytes(cl: Cl) -> None:
+    context = cl.context()
+    queue, other = cl.queue(context, PROFILING), cl.queue(context)
+    mumble = cl.kernel(cl.program(context, ADD.replace("add", "mumble")), "mumble")
+    buffer = cl.buffer(context, 1 << 16)
+    cl.write(queue, buffer, DATA)
+    cl.set_args(mumble, c_void_p(buffer), c_int32(1))
+    cl.launch(other, mumble)
+    cl.check(cl.clFinish(other))
+    bytes_there, called = (ctypes.c_char * len(DATA))(), []
+    read = cl.event_of("clEnqueueReadBuffer", queue, buffer, 1, 0, len(DATA), bytes_there, 0, None)
+    assert bytes_there.raw == DATA
+    assert cl.wait(read) == 0 and cl.status(read) == 0
+    notify = cl.callback(lambda _event, status, _data: called.append(status), c_void_p, c_int32)
+    cl.check(cl.clSetEventCallback(read, 0, notify, None))
+    until(lambda: called == [0])
+    assert not cl.records("WATCH")
+    cl.check(cl.clEnqueueFillBuffer(other, buffer, byref(c_int32()), 4, 0, 4, 1, handles([read]), None))
+    cl.check(cl.clFinish(other))
+    assert not cl.last("FILL")["waits"], "nobody need wait for it"
+    times = [cl.number("clGetEventProfilingInfo", read, n) for n in QUEUE_TO_END]
+    assert times == sorted(times) and times[0] > 0, "these the service says"
 
 
 def writes_and_unmaps_that_wait_for_nothing_are_over_at_once(cl: Cl) -> None:
@@ -608,6 +634,7 @@ PROGRAMS = (
     reads_and_writes_are_one_record_and_one_answer,
     small_writes_carry_their_bytes,
     staged_bytes_go_to_the_front_again_once_they_are_taken,
+    reads_that_block_are_over_for_the_application_when_it_has_the_bytes,
     writes_and_unmaps_that_wait_for_nothing_are_over_at_once,
     small_writes_are_not_waited_for_unless_copies_are_before_them,
     writes_of_what_may_not_be_read_yet_carry_nothing,

@@ -251,6 +251,8 @@ class Service:
         self.heap = HEAP_OFFSET
         self.buffers: dict[int, int] = {}
         self.recycled: list[int] = []
+        self.mumbles = False
+        self.unsaid: list[tuple[int, int]] = []
         self.kernels: dict[int, list[str]] = {}
         self.out_of_order: dict[int, bool] = {}
         self.listeners: dict[int, int] = {}
@@ -443,6 +445,8 @@ class Service:
                         self.notice(NoticeKind.EVENT_STATUS, r["id"], r["status"])
                 else:
                     self.notice(NoticeKind.EVENT_STATUS, r["id"], self.results[r["id"]])
+            case Op.TRANSFER_DONE if self.mumbles:
+                self.unsaid.append((r["id"], r["status"]))
             case Op.TRANSFER_DONE:
                 self.finish(self.pending[r["id"]], r["status"])
             case _ if op in COMMANDS:
@@ -522,7 +526,10 @@ class Service:
                 for at in rows(r["region"], r["offset"], r["row_pitch"], r["slice_pitch"]):
                     at += self.buffers[r["buffer"]]
                     arena[at : at + n] = pattern * (n // len(pattern))
-                self.withholds = False
+                self.withholds = self.mumbles = False
+                for copied, status in self.unsaid:
+                    self.finish(self.pending[copied], status)
+                self.unsaid.clear()
                 for read, asked in self.withheld:
                     self.announce(read, asked, asked["region"][0])
                 self.withheld.clear()
@@ -545,6 +552,8 @@ class Service:
         if name.startswith("hold"):
             self.held.append(node.id)
             return None
+        if name.startswith("mumble"):  # what the client has copied is over after a fill
+            self.mumbles = True
         if name.startswith("withhold"):  # what nobody asked for, until a fill
             self.withholds = True
         if name.startswith("let_go"):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import pytest
@@ -422,6 +423,42 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
     fields += " param num_given num_given num_answers kernel_index build id op"
     assert [text.replace(":", " ").split()[0] for text in said] == fields.split()
     assert client.read(a, 64) == ints(*range(16))
+
+
+@pytest.mark.logs("no room for what came with it")
+@pytest.mark.parametrize("way", ["taken", "issued"])
+def test_what_a_write_that_was_over_did_not_write_is_not_read_as_it_was(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The client was not told: to its application the write was complete when it was sent."""
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    a = client.buffer(ints(*range(32)))
+    client.launch(build, [(a, 0), ints(2)], [32], [4])
+    doubled = [2 * i + i // 4 for i in range(32)]
+    assert client.read(a, 128) == ints(*doubled)
+
+    def fails(*_: object) -> None:
+        raise (MemoryError if way == "taken" else partial(DeviceFailed, "the host"))(
+            "no room for what came with it"
+        )
+
+    with monkeypatch.context() as patch:
+        if way == "taken":
+            patch.setattr(client.session._outbox.page, "staged", fails)
+        else:
+            patch.setattr(client.session._engine._device, "_write_carried", fails)
+        client.stage(a, ints(*[7] * 8), 32)
+        client.finish()
+    while not client.drained():
+        client.notice()
+    assert client.taken_nbytes == 32, "its memory is free again, whatever became of it"
+    assert client.read(a, 32) == ints(*doubled[:8]), "what is beside it is as it was"
+    assert client.wait(client.command(Op.READ, buffer=a, offset=60, region=[8, 1, 1])) < 0
+    assert client.wait(client.launch(build, [(a, 0), ints(3)], [32], [4])) < 0
+    client.stage(a, ints(*[5] * 32))
+    client.launch(build, [(a, 0), ints(3)], [32], [4])
+    assert client.read(a, 128) == ints(*(15 + i // 4 for i in range(32)))
 
 
 class WithSubGroups(ForwardingDevice):

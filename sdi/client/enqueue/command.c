@@ -216,9 +216,11 @@ void sdi_queue_reached(cl_command_queue queue, uint64_t id)
 
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event)
 {
-    if (command->event && status >= 0)
+    if (command->uses && status >= 0)
         status = sdi_slot_await(command->slot);
     sdi_lock();
+    if (command->event && status >= 0) /* copied, and the service was told: nothing that it says is waited for */
+        command->event->is_done = true;
     if (command->holds)
         sdi_unhold(command->holds);
     if (!command->event)

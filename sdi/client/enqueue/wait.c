@@ -48,7 +48,8 @@ cl_int sdi_clGetEventProfilingInfo(cl_event event, cl_uint param, size_t size, v
         return CL_INVALID_VALUE;
     if (!event->profiling)
         return CL_PROFILING_INFO_NOT_AVAILABLE;
-    if ((event->is_awaited ? sdi_slot_wait(event->slot) : sdi_event_status(event)) != CL_COMPLETE)
+    bool comes_soon = event->is_awaited || event->is_done; /* the service has yet to say when it was */
+    if ((comes_soon ? sdi_slot_wait(event->slot) : sdi_event_status(event)) != CL_COMPLETE)
         return CL_PROFILING_INFO_NOT_AVAILABLE;
     sdi_host_show();
     const struct sdi_wire_slot *slot = &sdi_session.slots[event->slot];

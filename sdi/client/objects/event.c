@@ -54,6 +54,8 @@ int sdi_event_status(cl_event event)
         int status = __atomic_load_n(&event->user_status, __ATOMIC_ACQUIRE);
         return status > 0 && sdi_session_dead() ? CL_OUT_OF_RESOURCES : status;
     }
+    if (event->is_done)
+        return CL_COMPLETE;
     return event->is_given_up ? CL_OUT_OF_RESOURCES : sdi_slot_status(event->slot);
 }
 

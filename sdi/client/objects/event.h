@@ -55,6 +55,7 @@ struct sdi_event {
     bool profiling;
     bool is_given_up; /* its transfer is not made any more: it fails */
     bool is_awaited; /* its call blocked, if not to the end: who looks at it finds it complete */
+    bool is_done; /* what it was to do is done: to the application it is complete, whatever the service has yet to say */
     struct sdi_call *callbacks;
     cl_event next_watched;
 };
