@@ -12,12 +12,13 @@ from sdi.cluster.node_facts import Asked, JobDevice, NodeFacts
 from sdi.cluster.part import KeptOperation, KeptPart, KeptUse
 from sdi.cluster.records import layouts
 from sdi.cluster.transport import Traffic
+from sdi.devices.base import KernelFacts, SubGroupQuery
 from sdi.devices.capabilities import Capabilities, MemberKind
 from sdi.devices.discover import MemberSettings
 
 _PICKLED: Final = (
-    *(Asked, Capabilities, JobDevice, KeptOperation, KeptPart, KeptUse, MemberKind, MemberSettings),
-    *(NodeFacts, Traffic),
+    *(Asked, Capabilities, JobDevice, KeptOperation, KeptPart, KeptUse, KernelFacts, MemberKind),
+    *(MemberSettings, NodeFacts, SubGroupQuery, Traffic),
 )
 """What is sent as Python's objects."""
 

@@ -77,6 +77,7 @@ def shared(near: Job, driver: DriverDevice) -> Iterator[Shared]:
     yield made
     near.end_session()
     made.arena.close()
+    del made.arena  # the last test of a module is kept until the module is over, and with it its mapping
 
 
 def finish(ticket: Ticket) -> Ticket:
