@@ -71,12 +71,14 @@ def stencil(a: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def rig(driver: DriverDevice, nodes: int) -> Iterator[Rig]:
-    with jobs.threads(nodes) as made:
-        with WireClient(jobs.open_on_nodes(made.job, driver, nodes), "always") as client:
-            client.session.keep_parts(partial(Heads, made.job))
-            build, status, _ = client.build(SOURCE)
-            assert status == 0
-            yield Rig(made, client, build)
+    with (
+        jobs.threads(nodes) as made,
+        WireClient(jobs.open_on_nodes(made.job, driver, nodes), "always") as client,
+    ):
+        client.session.keep_parts(partial(Heads, made.job))
+        build, status, _ = client.build(SOURCE)
+        assert status == 0
+        yield Rig(made, client, build)
 
 
 def test_a_launch_that_is_repeated_is_one_short_record_per_node(driver: DriverDevice) -> None:

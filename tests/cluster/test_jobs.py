@@ -98,7 +98,7 @@ def _loops(before: list[str], environ: dict[str, str]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("is_far", [False, True], ids=["near", "far"])
-@pytest.mark.parametrize("ranks, members", [(2, 4), (3, 3), (8, 8)])
+@pytest.mark.parametrize(("ranks", "members"), [(2, 4), (3, 3), (8, 8)])
 def test_repeated_commands_leave_the_plain_drivers_bytes_and_most_launches_are_replayed_by_nodes(
     ranks: int, members: int, is_far: bool, loops: str
 ) -> None:
