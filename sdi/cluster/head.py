@@ -19,7 +19,7 @@ from sdi.cluster.exchange import Exchange
 from sdi.cluster.job import Job
 from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptUse, replay_name
 from sdi.cluster.records import NodeRecord, RecordKind, packed
-from sdi.cluster.remote_device import RemoteDevice, made_name
+from sdi.cluster.remote_device import made_name, remote
 from sdi.cluster.remote_node import RemoteNode, RemoteTicket
 from sdi.cluster.tree import FIRST, ReplayTree
 from sdi.devices.base import BoundArgument, Device, Place
@@ -278,8 +278,8 @@ class Head:
         devices = memory.devices
         if target == HOST or max(source, target) > len(devices):
             raise _NotKept("a copy to the host, or in pooled memory")
-        from_ = devices[source - 1] if source != HOST else None
-        if not any(isinstance(device, RemoteDevice) for device in (from_, devices[target - 1])):
+        from_ = remote(devices[source - 1]) if source != HOST else None
+        if from_ is None and remote(devices[target - 1]) is None:
             self._copies.append(transfer)
             return
 
@@ -287,8 +287,8 @@ class Head:
             place = memory.transfers.place(
                 transfer.buffer, memory_number, memory_number or target, transfer.copy.over
             )
-            device = place.device
-            if not isinstance(device, RemoteDevice):
+            device = remote(place.device)
+            if device is None:
                 return place
             return place._replace(device=device.into(_writer(writers, device.node, keys)))
 
@@ -300,7 +300,7 @@ class Head:
         assert here.device is not None
         here.device.copy(there, here, transfer.region, (), ())
         for half in halves:
-            half.use = transfer.arrive if isinstance(from_, RemoteDevice) else transfer.leave
+            half.use = transfer.leave if from_ is None else transfer.arrive
         self._copies += halves
         self._counted.append(transfer)
         for rank, writer in writers.items():
@@ -326,8 +326,8 @@ class Head:
         self._holes = _holes(binding)
         for k, (of, assignment) in enumerate(zip(chunk.members, recording.assignments, strict=True)):
             member = where[of]
-            device = memory.devices[member]
-            if not isinstance(device, RemoteDevice):
+            device = remote(memory.devices[member])
+            if device is None:
                 self.own.append((assignment, k, member))
                 continue
             program, arguments = issuer.arguments(binding, chunk, k, member)

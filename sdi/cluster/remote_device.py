@@ -48,6 +48,11 @@ def made_name(made: object) -> int:
     return cast(_Made, made).name
 
 
+def remote(device: Device | None) -> RemoteDevice | None:
+    """``device`` where it is on another node."""
+    return device if isinstance(device, RemoteDevice) else None
+
+
 class CopyEnds(Protocol):
     """This process' ends of copies: ``Exchange``, or what writes down what is to be done each time."""
 

@@ -49,11 +49,11 @@ class End:
     """A rank's.  Implements ``Transport``."""
 
     is_spare = False
-    deaf: dict[int, str] = {}
-    traffic: dict[int, Traffic] = {}
 
     def __init__(self, network: Network, rank: int, size: int) -> None:
         self.network, self.rank, self.size = network, rank, size
+        self.deaf: dict[int, str] = {}
+        self.traffic: dict[int, Traffic] = {}
 
     def start(self, receiver: object) -> None: ...
 
