@@ -87,23 +87,32 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class CopyBuffer:
-    """Copy a region between two buffers or two places of one; regions never overlap."""
+    """Copy a region between two buffers or two places of one; regions never overlap.
+
+    ``member``: 1 + the number of the member that has the copy then; 0: wherever is quickest.
+    ``record``: see ``Read``.
+    """
 
     source: int
     target: int
     source_rectangle: Rectangle
     target_rectangle: Rectangle
     record: bytes = field(default=b"", compare=False)
+    member: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Repeat ``pattern`` over each row of a region of ``buffer``.  ``record``: see ``Read``."""
+    """Repeat ``pattern`` over each row of a region of ``buffer``.
+
+    ``member``, ``record``: see ``CopyBuffer``.
+    """
 
     buffer: int
     rectangle: Rectangle
     pattern: bytes
     record: bytes = field(default=b"", compare=False)
+    member: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +151,7 @@ class Launch:
 
     ``local_size`` is None where the application left it to the implementation.  ``prints``: the client puts
     out what the kernel printed before the launch is complete.  ``record``: see ``Read``.
+    ``member``: 1 + the number of the member that runs all of it; 0: whoever is chosen.
     """
 
     build: int
@@ -154,6 +164,7 @@ class Launch:
     num_args: int
     prints: bool = False
     record: bytes = field(default=b"", compare=False)
+    member: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +176,13 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """Bring bytes to the host before somebody asks.  ``places``: buffer, first byte, number of bytes."""
+    """Bring bytes somewhere before somebody asks.  ``places``: buffer, first byte, number of bytes.
+
+    ``member``: 1 + the number of the member that gets them; 0: the host.
+    """
 
     places: tuple[Int3, ...]
+    member: int = 0
 
     def __post_init__(self) -> None:
         insist(all(nbytes for _, _, nbytes in self.places), "num_places", "an empty one")

@@ -41,6 +41,8 @@ class Settings:
     """How many members make the image (SDI_NUM_GPUS)."""
     devices: str | None = None
     """Which devices become members (SDI_DEVICES): numbers and parts of names, or a query."""
+    is_image: bool = True
+    """The application sees one device; off: each member as a device of its own (SDI_IMAGE)."""
     split: Split = "auto"
     """auto: where it pays; always: wherever it is safe; never: whole on one member (SDI_SPLIT)."""
     balance: Balance = ("auto", 0)
@@ -88,6 +90,11 @@ class Settings:
     python: str | None = None
     """The Python that runs the service (SDI_PYTHON); read by the library."""
 
+    @property
+    def said_of_devices(self) -> list[str]:
+        """For people who look at the members: what an application sees, if that is not one device."""
+        return [] if self.is_image else ["SDI_IMAGE=off: an application sees each member as a device"]
+
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
         """The settings in ``environ`` (default: this process's).  Raises SettingsError."""
@@ -100,6 +107,7 @@ class Settings:
         return Settings(
             num_gpus=read("SDI_NUM_GPUS", _num_members, None),
             devices=read("SDI_DEVICES", _devices, None),
+            is_image=read("SDI_IMAGE", _one_of("on", "off"), "on") == "on",
             split=cast(Split, read("SDI_SPLIT", _one_of("auto", "always", "never"), "auto")),
             balance=read("SDI_BALANCE", _balance, ("auto", 0)),
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
@@ -133,6 +141,7 @@ NAMES = (
     "SDI_PROFILE",
     "SDI_VERIFY",
     "SDI_EXPLAIN",
+    "SDI_IMAGE",
     "SDI_SPLIT",
     "SDI_BALANCE",
     "SDI_COHERENCE",
@@ -157,6 +166,20 @@ NAMES = (
     "SDI_TEST_FAR",
 )
 """Every variable that is read."""
+
+_OF_SPLITTING = ("SDI_SPLIT", "SDI_VERIFY")
+
+
+def without_effect(environ: Mapping[str, str]) -> list[str]:
+    """What to say of variables that are about splitting, where nothing is split (SDI_IMAGE=off)."""
+    is_off = environ.get("SDI_IMAGE", "").strip().lower() == "off"
+    given = {name: environ.get(name, "").strip() for name in _OF_SPLITTING}
+    return [
+        f"{name}={text} has no effect: with SDI_IMAGE=off each member is a device, and nothing is split"
+        for name, text in given.items()
+        if is_off and text
+    ]
+
 
 _INTERNAL = frozenset({"SDI_IN_SERVICE"})
 

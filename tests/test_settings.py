@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.settings import NAMES, Settings, SettingsError, unknown
+from sdi.settings import NAMES, Settings, SettingsError, unknown, without_effect
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -111,6 +111,7 @@ def test_a_device_vendor_is_a_name_and_perhaps_a_number(text: str, expected: tup
         ("SDI_TEST_FAIL_MEMBER", "1:"),
         ("SDI_TEST_SLOW_MEMBER", "1"),
         ("SDI_TEST_SLOW_MEMBER", "1:0.5"),
+        ("SDI_IMAGE", "0"),
         ("SDI_BALANCE", "on"),
         ("SDI_BALANCE", "auto:1"),
         ("SDI_BALANCE", "random"),
@@ -131,6 +132,15 @@ def test_a_malformed_value_is_one_line_with_name_and_value(name: str, text: str)
         Settings.from_environ({name: text})
     message = str(caught.value)
     assert message.startswith(f"{name}={text!r}: expected ") and "\n" not in message
+
+
+def test_what_is_about_splitting_has_no_effect_where_each_member_is_a_device() -> None:
+    given = {"SDI_SPLIT": "always", "SDI_VERIFY": "1", "SDI_LOG": "info"}
+    assert without_effect(given) == without_effect({"SDI_IMAGE": "off", "SDI_SPLIT": " "}) == []
+    said = without_effect({**given, "SDI_IMAGE": "Off"})
+    assert [text.partition(" has no effect")[0] for text in said] == ["SDI_SPLIT=always", "SDI_VERIFY=1"]
+    assert Settings.from_environ({}).said_of_devices == []
+    assert len(Settings.from_environ({"SDI_IMAGE": "off"}).said_of_devices) == 1
 
 
 def test_misspelled_settings_are_found() -> None:

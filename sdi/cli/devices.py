@@ -52,7 +52,7 @@ def show_devices(changes: Mapping[str, str], asked: DevicesAsked) -> int:
         return 1
     limit = settings.member_memory
     memory_nbytes = [share if limit is None else min(share, limit) for share in memory_shares(members)]
-    print("\n".join([*image(members, memory_nbytes), "", *available(devices, members)]))
+    print("\n".join([*image(members, memory_nbytes, settings), "", *available(devices, members)]))
     return _measure(settings) if asked.measures else 0
 
 
@@ -98,12 +98,12 @@ def rates(copies: Sequence[Copied], members: int) -> list[str]:
     return [*table(rows, right=set(range(1, members + 2))), *failed]
 
 
-def image(members: Sequence[Found], memory_nbytes: Sequence[int]) -> list[str]:
+def image(members: Sequence[Found], memory_nbytes: Sequence[int], settings: Settings) -> list[str]:
     """The members, their memory and what links them."""
     rows = [("member", "kind", "device", "driver", "memory")]
     for number, (member, nbytes) in enumerate(zip(members, memory_nbytes, strict=True)):
         rows.append((str(number), member.kind.name.upper(), member.name, driver(member), size(nbytes)))
-    return [*table(rows, right={4}), "", *links(members)]
+    return [*table(rows, right={4}), *settings.said_of_devices, "", *links(members)]
 
 
 def links(members: Sequence[Found]) -> list[str]:

@@ -105,6 +105,8 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     given = [f"{name}={environ[name]}" for name in NAMES if environ.get(name)]
     yield Finding("ok", "settings", " ".join(given) or "none, all defaults")
+    for text in settings_module.without_effect(environ):
+        yield Finding("note", "settings", text)
     for name in settings_module.unknown(environ):
         yield Finding("note", "settings", f"{name} is no setting of sdi: misspelled?")
 

@@ -134,7 +134,8 @@ def _described(job: Job, settings: Settings) -> list[str]:
     known = [("SDI_DEVICES", "node", "kind", "platform", "device")]
     for index, device in enumerate(devices):
         known.append((str(index), str(device.node), device.kind.name.upper(), device.platform, device.name))
-    return [*table(nodes, right={2, 4}), *job.idle_notes(), "", *table(rows, right={4}), "", *table(known)]
+    found = [*table(rows, right={4}), *settings.said_of_devices]
+    return [*table(nodes, right={2, 4}), *job.idle_notes(), "", *found, "", *table(known)]
 
 
 def _queried(job: Job, asked: DevicesAsked) -> list[str]:

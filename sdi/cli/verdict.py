@@ -43,9 +43,10 @@ class Launches:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One session.  ``split``: the setting.  ``assignment_ns``: what issuing for one more member costs.
+    """One session.  ``split``: the setting, or "apart": each member is a device.
 
-    ``elapsed_ns``: the session's life.  ``between_members_ns``: of it, copies that one member does without.
+    ``assignment_ns``: what issuing for one more member costs.  ``elapsed_ns``: the session's life.
+    ``between_members_ns``: of it, copies that one member does without.
     """
 
     members: int
@@ -125,6 +126,8 @@ def verdict(courses: Sequence[Course]) -> str:
         kernels[launches.kernel].add(launches)
     if not total.launches:
         return ""
+    if any(of.split == "apart" for of in courses):
+        return "each launch ran on the device of its queue, as SDI_IMAGE=off asks"
     if max(of.members for of in courses) == 1:
         return "ran on one device: the image has no other"
     if not total.split:

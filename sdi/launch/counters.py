@@ -82,7 +82,10 @@ class Counters:
     def __init__(
         self, members: int, accounting: Accounting, links: Links, split: str, assignment_ns: float
     ) -> None:
-        """``split``: the setting.  ``assignment_ns``: what issuing one more assignment costs."""
+        """``split``: the setting, or "apart": each member is a device.
+
+        ``assignment_ns``: what issuing one more assignment costs.
+        """
         self._members = members
         self._accounting = accounting
         self._links = links

@@ -130,8 +130,8 @@ class Binding:
         self.bounds = tuple({} for _ in self.launch_plan.chunks)
 
 
-LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], bool]
-"""With bits and cases of scalars that access ranges depend on; whether none was asked for."""
+LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], bool, int]
+"""With bits and cases of scalars that access ranges depend on; whether none was asked for; see ``Launch``."""
 LaunchHistoryKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""
 
@@ -306,14 +306,14 @@ class Kernel:
 @dataclass(frozen=True, slots=True)
 class Build:
     """A program built for all members: ``programs[m]`` is member m's, None for one that was lost before;
-    ``facts[k]``: kernel k's limits.
+    ``facts[k]``: kernel k's limits, on each device that the application sees.
 
     ``silent``: member 0's program without its output, to run launches a second time.
     ``object``: what the program can be made from again, packed.
     """
 
     kernels: tuple[Kernel, ...]
-    facts: tuple[KernelFacts, ...]
+    facts: tuple[tuple[KernelFacts, ...], ...]
     programs: tuple[DeviceProgram | None, ...]
     log: str
     silent: DeviceProgram | None

@@ -20,7 +20,7 @@ from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, SEEN, TOGETHER, Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceFailed, Status, require
+from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
@@ -54,6 +54,7 @@ KNOWN_MAX = 256
 """Launches that are known by the bytes of their records, least recently used first out."""
 _ITEMS_MAX = 1 << 56
 """Drivers count work-groups in 64 bits, or in fewer, and end the process where that is not enough."""
+_OF_ONE_DEVICE = "its queue is for one device"
 LOCAL_ITEMS_MAX = 64
 """Work-items per group that sdi chooses when the application passes no local size."""
 
@@ -116,9 +117,10 @@ class Launcher:
         """Have other processes keep their parts of recordings."""
         self.parts = made(self._memory, self._issuer)
 
-    def _capacities(self) -> list[int]:
-        """Bytes that each member can hold."""
-        return [self._memory.placement.heaps[member].capacity for member in self._everyone]
+    def _capacities(self, member: int = 0) -> list[int]:
+        """Bytes that each member can hold, or the one that a launch is for (``Launch.member``)."""
+        members = (member - 1,) if member else self._everyone
+        return [self._memory.placement.heaps[each].capacity for each in members]
 
     def add(self, build_id: int, build: Build) -> None:
         """Make a finished build known."""
@@ -218,8 +220,8 @@ class Launcher:
         if build is None or not launch.kernel_index < len(build.kernels):
             what = f"build {launch.build}, kernel {launch.kernel_index}"
             raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)
-        if self._without_variables or not self._memory.members:
-            self._require_members(launch.build)
+        if self._without_variables or len(self._memory.members) < len(self._memory.devices):
+            self._require_members(launch)
         recorder, begin_ns, held_ns = self._recorder, 0, 0
         if recorder is not None:
             begin_ns = time.monotonic_ns()
@@ -227,7 +229,7 @@ class Launcher:
         binding = self.known.find(launch.record)
         if binding is not None and not self._is_valid(kernel, binding.launch_plan):
             binding = None
-        known = "" if binding is None else "binding"
+        known = "binding" if binding is not None else ""
         if binding is None:
             start_ns = time.perf_counter_ns()
             binding = self._bind(build, kernel, launch)
@@ -241,7 +243,9 @@ class Launcher:
         launch_plan.history.ran(len(launch_plan.plan.boxes))
         is_split = len(launch_plan.plan.boxes) > 1
         where, is_usual = self._everyone, True
-        if not (is_split or len(where) == 1 or kernel.has_variables):
+        if launch.member:
+            where = (launch.member - 1,)
+        elif not (is_split or len(where) == 1 or kernel.has_variables):
             where, is_usual = self._best_member(launch_plan)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placement, placed = self._memory.placement, self._memory.placed
@@ -326,23 +330,22 @@ class Launcher:
                     return waits
         return []
 
-    def _require_members(self, build: int) -> None:
-        """Raise DeviceFailed where members were lost without which a build's kernels can't run."""
+    def _require_members(self, launch: Launch) -> None:
+        """Raise DeviceFailed where members were lost without which a launch can't run."""
         if not self._memory.members:
             raise DeviceFailed("the image", "all of its members are lost")
-        if build in self._without_variables:
-            raise DeviceFailed(
-                "the program", f"its variables in global memory are lost: {self._without_variables[build]}"
-            )
+        if launch.member and launch.member - 1 not in self._memory.members:
+            name = self._memory.devices[launch.member - 1].capabilities.name
+            raise DeviceLost(name, "it is lost, and the queue is for it")
+        if not launch.member and launch.build in self._without_variables:
+            lost = self._without_variables[launch.build]
+            raise DeviceFailed("the program", f"its variables in global memory are lost: {lost}")
 
     def _bind(self, build: Build, kernel: Kernel, launch: Launch) -> Binding:
         """Decode the arguments, and arrange the launch if no other with the same ranges was."""
         values = decode_arguments(kernel.model, launch)
-        buffers = {
-            v.buffer: self._memory.buffer(v.buffer)
-            for v in values
-            if isinstance(v, ImageArgument) or (isinstance(v, BufferArgument) and v.buffer)
-        }
+        named = [v.buffer for v in values if isinstance(v, ImageArgument | BufferArgument) and v.buffer]
+        buffers = {each: self._memory.buffer(each) for each in named}
         image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
         ndrange = _ndrange(kernel, launch)
         history_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
@@ -355,13 +358,15 @@ class Launcher:
         is_trivial = (needed <= capacity and not is_poisoned) and (
             len(self._everyone) == 1
             or (
-                history.assignments == 1
+                not launch.member
+                and history.assignments == 1
                 and not history.is_due()
                 and (history.may_gather() or self._are_gathered(buffers.values()))
             )
         )
         shape = shaped(values, *kernel.counted(is_trivial))
-        key = (launch.work_dim, launch.offset, launch.global_size, launch.local_size, shape, is_trivial)
+        sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
+        key = (*sizes_of, shape, is_trivial, launch.member)
         launch_plan = kernel.find(key)
         if launch_plan is not None and not self._is_valid(kernel, launch_plan):
             launch_plan = None
@@ -371,9 +376,9 @@ class Launcher:
             is_choice, start_ns = history.shape is None or history.is_due(), time.perf_counter_ns()
             inner = numbered(shape)
             sizes = tuple([buffer.nbytes for buffer in buffers.values()])
-            plan_key = None if inner is None else (*key[:4], inner, sizes, is_trivial)
+            plan_key = None if inner is None else (*sizes_of, inner, sizes, is_trivial)
             launch_plan = self._arrange(
-                kernel, maps, ndrange, history, values, buffers, image_nbytes, plan_key
+                kernel, maps, ndrange, history, values, buffers, image_nbytes, plan_key, launch.member
             )
             if not is_choice:
                 history.planned(len(launch_plan.plan.boxes), time.perf_counter_ns() - start_ns)
@@ -392,13 +397,14 @@ class Launcher:
         buffers: dict[int, VirtualBuffer],
         image_nbytes: int,
         plan_key: PlanKey | None,
+        member: int,
     ) -> LaunchPlan:
         """Cut the NDRange, find what each assignment needs.  ``image_nbytes``: see ``_image_nbytes``.
 
-        ``plan_key``: by which plans are remembered, if they are.
+        ``plan_key``: by which plans are remembered, if they are.  ``member``: the launch's.
         """
         model = kernel.model
-        capacities = [nbytes - image_nbytes for nbytes in self._capacities()]
+        capacities = [nbytes - image_nbytes for nbytes in self._capacities(member)]
         images = None
         if kernel.images is not None:
             images = kernel.images.bind(
@@ -409,7 +415,7 @@ class Launcher:
         bind = partial(_bound, maps, ndrange, values, buffers)
         accesses = kernel.effort(ndrange)
         plans = AccessPlans(model, values, buffers, bind, images, accesses, kernel.plans, plan_key)
-        why_whole = self._never_split(kernel, ndrange)
+        why_whole = _OF_ONE_DEVICE if member else self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
             is_exact = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())

@@ -131,14 +131,17 @@ class RegionCopies:
     def __init__(self, memory: VirtualMemory, issue: Issue) -> None:
         self._memory = memory
         self._for = issue
+        self._wanted_in = HOST
 
     def copy(
-        self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region
+        self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region, wanted: int = HOST
     ) -> Steps[list[Ticket]]:
         """Issue a copy of ``from_`` to ``to``, which are alike and share no byte.
 
-        In the arena where the bytes are scattered, or some of them are poisoned.
+        In the arena where the bytes are scattered, or some of them are poisoned; else, where ``to`` has no
+        gaps, to the member of the memory ``wanted``, if it is one's.
         """
+        self._wanted_in = wanted
         from_, to = alike(from_, to)
         here = parts_of(source.directory, from_.bounds)
         there = [HeldBytes(to.bounds, 0, False)] if to.is_dense else parts_of(target.directory, to.bounds)
@@ -269,7 +272,12 @@ class RegionCopies:
         if here is None or len(here) > 1:
             return None
         readers = here[0].holders
-        if to.is_dense or (there is not None and not any(part.defined for part in there)):
+        is_open = to.is_dense or (there is not None and not any(part.defined for part in there))
+        if is_open and self._wanted_in != HOST:
+            is_there = readers >> self._wanted_in & 1
+            nearest = memory.transfers.links.choose(self._wanted_in, readers, from_.total_nbytes)
+            ends = Ends(self._wanted_in if is_there else nearest, self._wanted_in)
+        elif is_open:
             ends = Ends(_lowest(readers), _lowest(readers))
         elif there is None or len(there) > 1:
             return None

@@ -100,7 +100,7 @@ class VirtualDevice:
             case Unmap():
                 return self._unmap(command, issue)
             case Migrate():
-                return self._migrate(command, issue)
+                return (yield from self._migrate(command, issue))
             case Marker():
                 return IssuedWork([])
             case _:
@@ -288,15 +288,12 @@ class VirtualDevice:
         source = self._buffer(command.source, here.bounds)
         target = self._buffer(command.target, there.bounds)
         player = self.player
+        ends = source, here.strided, target, there.strided, self._place_for(command.member)
         if player is None or source is target or not (here.contiguous and there.contiguous):
-            return (
-                yield from RegionCopies(self._memory, issue).copy(source, here.strided, target, there.strided)
-            )
+            return (yield from RegionCopies(self._memory, issue).copy(*ends))
         before = source.directory.state(), target.directory.state()
         held = source.directory.runs(here.bounds, _HOMES_MAX)
-        tickets = yield from RegionCopies(self._memory, issue).copy(
-            source, here.strided, target, there.strided
-        )
+        tickets = yield from RegionCopies(self._memory, issue).copy(*ends)
         after = source.directory.state(), target.directory.state()
         made = target.directory.runs(there.bounds, _HOMES_MAX)
         changes = tuple(
@@ -319,8 +316,9 @@ class VirtualDevice:
         filled = RegionCopies(self._memory, issue).fill(buffer, rectangle.strided, pattern)
         if filled is not None:
             return filled
-        parts = [(HOST, over)]
-        if rectangle.contiguous and memory.coherence == "lazy" and self._fills_on_members(over.nbytes):
+        parts = [(self._place_for(command.member), over)]
+        is_left_open = rectangle.contiguous and memory.coherence == "lazy" and not command.member
+        if is_left_open and self._fills_on_members(over.nbytes):
             parts = _fill_places(buffer, over, len(pattern), memory.members, memory.memories.pooled_memory)
         player = self.player if rectangle.contiguous and over.nbytes <= _AT_ONCE_NBYTES else None
         before = buffer.directory.state() if player is not None else None
@@ -328,7 +326,8 @@ class VirtualDevice:
         tickets: list[Ticket] = []
         for where, part in parts:
             member = where - 1
-            if where == HOST or not memory.placement.fits(member, part, places=1):
+            is_row = rectangle.contiguous and memory.coherence == "lazy"
+            if where == HOST or not is_row or not memory.placement.fits(member, part, places=1):
                 row = Rectangle(part.start, (part.nbytes, 1, 1), part.nbytes, part.nbytes)
                 tickets.append(
                     self._fill_in_arena(buffer, row if rectangle.contiguous else rectangle, pattern, issue)
@@ -411,14 +410,30 @@ class VirtualDevice:
         join(waits, lambda _error: settled.complete(None))
         return [settled]
 
-    def _migrate(self, command: Migrate, issue: Issue) -> IssuedWork:
+    def _migrate(self, command: Migrate, issue: Issue) -> Steps[IssuedWork]:
+        """What has no room on the member stays where it is: a launch that needs it is made in parts."""
         waits: list[Ticket] = []
+        place = self._place_for(command.member)
         for buffer_id, start, nbytes in command.places:
             over = ByteRange(start, start + nbytes)
             buffer = self._buffer(buffer_id, over)
-            self._memory.transfers.fetch_host(buffer, over, issue)
-            waits += buffer.dependencies[HOST].before_read(over)
+            if place != HOST and not self._memory.placement.fits(place - 1, over, places=1):
+                continue
+            while place != HOST and (
+                held := self._memory.placement.reserve([(buffer, place - 1, over)], issue)
+            ):
+                yield held
+            for transfer in self._memory.transfers.plan(buffer, place, (over,), False, issue.cause):
+                self._memory.transfers.perform(transfer, issue)
+            waits += buffer.dependencies[place].before_read(over)
         return IssuedWork(list(dict.fromkeys(waits)))
+
+    def _place_for(self, member: int) -> int:
+        """The memory of a command's member, the host's where that is open.  Raises DeviceLost."""
+        if member and member - 1 not in self._memory.members:
+            name = self._memory.devices[member - 1].capabilities.name
+            raise DeviceLost(name, "it is lost, and the queue is for it")
+        return member_memory(member - 1) if member else HOST
 
     def _unmap(self, command: Unmap, issue: Issue) -> IssuedWork:
         player = self.player if command.rectangle.contiguous and not command.transfer else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -72,7 +72,7 @@ class Dispatcher:
         self._builder = ThreadPoolExecutor(1, "sdi-build")
         self._printing: dict[int, frozenset[int]] = {}
         self._num_created = 0
-        self.door = Door(_limits(target.devices), lambda event: engine.core.node(event) is not None)
+        self.door = Door(_limits(target), lambda event: engine.core.node(event) is not None)
 
     def close(self) -> None:
         """Build nothing more; waits for the build under way."""
@@ -306,11 +306,12 @@ class Dispatcher:
                 self._outbox.notice(NoticeKind.EVENT_STATUS, event, 2)
 
 
-def _limits(devices: Sequence[Device]) -> Limits:
-    """What the client was told of the image, as far as records are checked by it."""
-    infos = [device.capabilities.info for device in devices]
+def _limits(target: Target) -> Limits:
+    """What the client was told of the devices, as far as records are checked by it."""
+    infos = [device.capabilities.info for device in target.devices]
+    limit = min if target.is_image else max
     local_mem, group_size = (
-        min(int.from_bytes(info.get(param, b""), "little") for info in infos)
+        limit(int.from_bytes(info.get(param, b""), "little") for info in infos)
         for param in (DeviceInfo.LOCAL_MEM_SIZE, DeviceInfo.MAX_WORK_GROUP_SIZE)
     )
-    return Limits(local_mem, group_size)
+    return Limits(local_mem, group_size, 0 if target.is_image else len(infos))

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from sdi.clc.model import ArgumentKind, KernelModel
-from sdi.commands import Command, Launch, regions
+from sdi.commands import Command, CopyBuffer, Fill, Launch, Migrate, regions
 from sdi.errors import BadRecord, ClError, insist
 from sdi.launch.arguments import ImageArgument, decode_arguments
 from sdi.service.decode import QUEUE, SLOT, BuildWork, build_work, command_of, field_of, sub_group_query
@@ -50,10 +50,11 @@ class RecordEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of the image, as the client was told."""
+    """Of the devices, as the client was told.  ``members``: how many are devices of their own, 0: none."""
 
     local_mem_nbytes: int
     work_group_size: int
+    members: int = 0
 
 
 class ArgumentBlock:
@@ -184,6 +185,11 @@ class Door:
                 raise BadRecord("region", f"[{over.start}, {over.stop}) of buffer {buffer}'s {total} bytes")
         if isinstance(command, Launch):
             self._launch(command)
+        if (
+            isinstance(command, Launch | CopyBuffer | Fill | Migrate)
+            and command.member > self._limits.members
+        ):
+            raise BadRecord("member", f"{command.member} of {self._limits.members}")
         return RecordEntry(op, command_id, fields, command, waits)
 
     def _launch(self, launch: Launch) -> None:

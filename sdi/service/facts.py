@@ -1,4 +1,4 @@
-"""What the service tells the client first: what the image is, or why there is none.
+"""What the service tells the client first: of the devices that the application sees, or why there is none.
 
 Apart from the session, so that the application goes on while the service still gets ready for its commands.
 """
@@ -10,29 +10,45 @@ from collections.abc import Callable, Sequence
 
 from sdi import limits
 from sdi.devices.base import Device
+from sdi.devices.capabilities import Capabilities
 from sdi.errors import ClError, Status, require
-from sdi.service.image_info import image_info
+from sdi.service.image_info import image_info, member_info
 from sdi.service.status_page import StatusPage
-from sdi.service.vendors import Vendors
+from sdi.service.vendors import Vendors, vendors_of
 from sdi.sizes import size
 from sdi.vmem.arena import PAGE_NBYTES, Arena
 from sdi.wire.layout import layout, padded
-from sdi.wire.records import ARENA_NBYTES, HEAP_OFFSET, INFO_ENTRY, PROTOCOL_VERSION, Op, record_layout
+from sdi.wire.records import (
+    ARENA_NBYTES,
+    FACT_NEXT_DEVICE,
+    HEAP_OFFSET,
+    INFO_ENTRY,
+    PROTOCOL_VERSION,
+    Op,
+    record_layout,
+)
 
 _FACTS = record_layout(Op.FACTS)
 _INFO = layout(INFO_ENTRY)
+ToldVendors = Callable[[Sequence[Capabilities]], Vendors]
 _HEAP_LEAST_NBYTES = 16 << 20
 """Less is of no use to anybody."""
 
 
-def facts_record(devices: Sequence[Device], arena_nbytes: int, vendors: Vendors | None = None) -> bytes:
-    """The FACTS record of an image made of ``devices``."""
-    info = image_info(devices, arena_nbytes - HEAP_OFFSET, vendors)
-    body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in info.items())
-    return (
-        _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(info), 0)
-        + body
-    )
+def facts_record(
+    devices: Sequence[Device], arena_nbytes: int, vendors: ToldVendors = vendors_of, is_image: bool = True
+) -> bytes:
+    """The FACTS record of an image made of ``devices``, or of all of these."""
+    heap_nbytes = arena_nbytes - HEAP_OFFSET
+    if is_image:
+        told = vendors([device.capabilities for device in devices])
+        entries = list(image_info(devices, heap_nbytes, told).items())
+    else:
+        all_of_them = [member_info(device, devices, heap_nbytes, vendors).items() for device in devices]
+        entries = [entry for each in all_of_them for entry in ((FACT_NEXT_DEVICE, b""), *each)][1:]
+    body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in entries)
+    head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(entries), 0)
+    return _FACTS.pack(_FACTS.size + len(body), *head) + body
 
 
 def failure_record(status: int, message: str) -> bytes:
@@ -46,19 +62,21 @@ def announce(
     commands: socket.socket,
     devices: Sequence[Device],
     room_nbytes: int = ARENA_NBYTES,
-    vendors: Vendors | None = None,
+    vendors: ToldVendors = vendors_of,
     share: Callable[[Arena], None] | None = None,
+    is_image: bool = True,
 ) -> tuple[Arena, StatusPage]:
-    """Tell the client of an image made of ``devices``, and give it the arena; both are the caller's.
+    """Tell the client of an image made of ``devices``, or of all of these, and give it the arena.
 
-    ``room_nbytes``: what the client can map.  ``vendors``: see ``image_info``.  ``share``: gives the arena to
-    others, while it has a descriptor.  Raises ClError where there is too little room for an arena.
+    Both are the caller's.  ``room_nbytes``: what the client can map.  ``vendors``: what devices made of
+    members say of themselves.  ``share``: gives the arena to others, while it has a descriptor.  Raises
+    ClError where there is too little room for an arena.
     """
     arena = _arena(room_nbytes)
     if share is not None:
         share(arena)
     page = StatusPage(arena)
-    record = facts_record(devices, arena.nbytes, vendors)
+    record = facts_record(devices, arena.nbytes, vendors, is_image)
     socket.send_fds(commands, [record[:1]], [arena.fd])
     arena.close_descriptor()
     commands.sendall(record[1:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sdi import __version__
 from sdi.clc.frontend.base_header import (
@@ -21,6 +21,7 @@ from sdi.clc.frontend.base_header import (
     SUB_GROUP_SIZE,
 )
 from sdi.devices.base import Device
+from sdi.devices.capabilities import Capabilities
 from sdi.launch.programs.language import common_formats, image_language
 from sdi.service.vendors import Vendors, vendors_of
 from sdi.wire.layout import layout
@@ -98,17 +99,40 @@ _ATOMIC_BITS = {
 _NEVER_CONFORMANT = "v0000-01-01-00"
 
 
+def member_info(
+    device: Device,
+    devices: Sequence[Device],
+    heap_nbytes: int,
+    vendors: Callable[[Sequence[Capabilities]], Vendors] = vendors_of,
+) -> dict[int, bytes]:
+    """The same of one of ``devices`` that the application sees as a device of its own.
+
+    Programs are built for all of them, so of OpenCL C it has what all have.
+    """
+    facts = device.capabilities
+    told = vendors([facts])
+    info = image_info([device], heap_nbytes, told, devices)
+    info[FACT_PLATFORM_VENDOR] = _text(vendors([each.capabilities for each in devices]).platform)
+    info[Info.NAME] = _text(told.name) if told.name else facts.info[Info.NAME]
+    nbytes = min(facts.memory_nbytes, heap_nbytes)
+    return info | dict.fromkeys((Info.MAX_MEM_ALLOC_SIZE, Info.GLOBAL_MEM_SIZE), u64(nbytes))
+
+
 def image_info(
-    devices: Sequence[Device], heap_nbytes: int, vendors: Vendors | None = None
+    devices: Sequence[Device],
+    heap_nbytes: int,
+    vendors: Vendors | None = None,
+    everyone: Sequence[Device] = (),
 ) -> dict[int, bytes]:
     """Raw ``clGetDeviceInfo`` bytes by parameter, for everything the client does not answer itself.
 
     ``heap_nbytes``: what all buffers together can have of the memory shared with the application.
     ``vendors``: what it says of itself; by default what its members say, under a name of its own.
+    ``everyone``: for whom programs are built, if not for ``devices``.
     """
     facts = [device.capabilities for device in devices]
     known = [f.info for f in facts]
-    language = image_language(devices)
+    language = image_language(everyone or devices)
 
     def numbers(param: int) -> list[int]:
         return [_number(info.get(param, b"")) for info in known]
@@ -122,7 +146,8 @@ def image_info(
     if "__opencl_c_read_write_images" not in language.features:
         info[Info.MAX_READ_WRITE_IMAGE_ARGS] = u32(0)
     info[FACT_IMAGE_FORMATS] = b"".join(
-        _FORMAT.pack(*key, uses, 0) for key, uses in common_formats(facts).items()
+        _FORMAT.pack(*key, uses, 0)
+        for key, uses in common_formats([each.capabilities for each in everyone or devices]).items()
     )
     info |= {param: u32(min(numbers(param)) if language.sub_groups else 0) for param in _SUB_GROUP_U32}
     if SUB_GROUP_SIZE in language.extensions:

@@ -18,13 +18,14 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdi import cache, limits, whole_file
 from sdi.errors import Status
 from sdi.service.watch import ClientGone, Watch
-from sdi.settings import Settings, SettingsError
+from sdi.settings import Settings, SettingsError, without_effect
 
 if TYPE_CHECKING:
     from sdi.devices.base import Device
@@ -56,6 +57,8 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(
         level=settings.log.upper(), format="sdi: %(levelname)s: %(message)s", stream=sys.stderr
     )
+    for text in without_effect(os.environ):
+        _log.warning(text)
     if settings.service is not None:
         from sdi.service.handover import HandoverError, hand_over
 
@@ -173,13 +176,13 @@ def begin(
                 recorder = Recorder(settings.profile, opening(devices, peer_pid(commands), settings.split))
             except OSError as error:
                 raise SettingsError(f"SDI_PROFILE={str(settings.profile)!r}: {error.strerror}") from error
-        vendors = vendors_of(
-            [d.capabilities for d in devices],
-            settings.platform_vendor,
-            settings.device_vendor,
-            settings.device_name or "",
+        vendors = partial(
+            vendors_of,
+            platform=settings.platform_vendor,
+            device=settings.device_vendor,
+            name=settings.device_name or "",
         )
-        shared = announce(commands, devices, room_nbytes, vendors, image.share)
+        shared = announce(commands, devices, room_nbytes, vendors, image.share, settings.is_image)
     except Exception as error:
         _log.debug("start", exc_info=True)
         scarce = limits.described() if isinstance(error, OSError | MemoryError | RuntimeError) else ""
@@ -205,6 +208,7 @@ def begin(
             settings.plays,
             settings.learns,
             image.polling,
+            settings.is_image,
         )
     except Exception:
         _log.exception("the session could not start")

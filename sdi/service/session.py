@@ -79,14 +79,18 @@ class Session:
         plays: bool = False,
         learns: bool = False,
         polling: Polling | None = None,
+        is_image: bool = True,
     ) -> None:
         """``plays``: known commands are executed by the player, if it can.  ``learns``: see ``Learning``.
 
-        ``polling``: what the members were opened with.
+        ``polling``: what the members were opened with.  ``is_image``: the application sees one device, else
+        each member: then nothing is split.
         """
+        if not is_image:
+            split, balance, verify = "never", ("off", 0), "off"
         self._commands = commands
         self.polling = polling or Polling()
-        self._arena, page = announce(commands, devices) if shared is None else shared
+        self._arena, page = announce(commands, devices, is_image=is_image) if shared is None else shared
         self._turns = Turns(self.polling, page.wake, recorder)
         self.post = post = self._turns.post
         self._notices = Notices(notices, post)
@@ -100,14 +104,14 @@ class Session:
             len(devices),
             self._memory.accounting,
             self._memory.transfers.links,
-            split,
+            split if is_image else "apart",
             max(device.capabilities.kind.assignment_ns for device in devices),
         )
         self.counters.nodes = tuple(device.capabilities.node for device in devices)
         note: Note | None = None
         if explain or recorder is not None:
             from sdi.explain.notes import note_kernel as note
-        target = Target(devices, verify != "off", note)
+        target = Target(devices, verify != "off", note, is_image)
         verifier = None
         if target.verified:
             from sdi.launch.verify.verify import Verifier

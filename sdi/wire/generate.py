@@ -89,8 +89,8 @@ def wire_header() -> str:
     places = ("SLOTS_OFFSET", "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")
     for name in ("MAGIC", "ARENA_NBYTES", *places, "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
-    lines.append(f"#define SDI_FACT_IMAGE_FORMATS UINT32_C({records.FACT_IMAGE_FORMATS:#x})")
-    lines.append(f"#define SDI_FACT_PLATFORM_VENDOR UINT32_C({records.FACT_PLATFORM_VENDOR:#x})")
+    for name in ("FACT_IMAGE_FORMATS", "FACT_PLATFORM_VENDOR", "FACT_NEXT_DEVICE"):
+        lines.append(f"#define SDI_{name} UINT32_C({getattr(records, name):#x})")
     for enum, prefix in ((records.Op, "OP"), (records.NoticeKind, "NOTICE"), (ArgumentKind, "ARG")):
         lines.append("")
         lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]

@@ -32,6 +32,10 @@ Output.  Launches of kernels whose table says PRINTS end like transfers: the ser
 with everything that kernels have printed so far, the completion thread writes it to the application's
 ``stdout`` and answers TRANSFER_DONE.  Where nothing was printed there is no notice.
 
+Devices.  The application sees one device, the image, or each member as a device of its own: FACTS says which.
+``member`` in a command is then 1 + the number of the member whose device its queue is for; with an image 0:
+who does it is the service's choice.  It counts among what a command is known by.
+
 Publication.  Times and ``ready_nbytes``, and ``packed_at`` before that, are stored before ``status``; after a
 batch of stores the service increments ``epoch`` and wakes all its futex waiters.  Who is about to sleep there
 has counted itself in ``waiters`` before; where that is 0 nobody need be woken.  The service reads no more of
@@ -166,9 +170,10 @@ BODY: dict[Op, Fields] = {
     Op.TRANSFER_DONE: fields("i32 status; u32 reserved"),
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
     # variable part: num_args arguments, see ``sdi/wire/arguments.py``
+    # member: see Devices
     Op.NDRANGE: fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
-        " u64 local_size[3]; u32 num_args; u32 args_nbytes"
+        " u64 local_size[3]; u32 num_args; u32 args_nbytes; u32 member; u32 reserved"
     ),
     # what clGetKernelSubGroupInfo is asked: param, and the first num_given numbers that come with it
     # reply payload: num_answers numbers of 8 bytes
@@ -191,14 +196,16 @@ BODY: dict[Op, Fields] = {
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
         " u64 written_ns; u64 carried_nbytes; u64 staged_at"
     ),
+    # member: see Devices; it has the target then
     Op.COPY: fields(
         "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"
-        " u64 source_slice_pitch; u64 target_row_pitch; u64 target_slice_pitch"
+        " u64 source_slice_pitch; u64 target_row_pitch; u64 target_slice_pitch; u32 member; u32 reserved"
     ),
     # variable part: the pattern; or, where data_type is not 0, the color (16 bytes) for an image's pixels
+    # member: see Devices
     Op.FILL: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 pattern_nbytes;"
-        " u32 order; u32 data_type; u32 reserved"
+        " u32 order; u32 data_type; u32 member"
     ),
     Op.MAP: fields(
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u64 flags; u32 transfer;"
@@ -210,19 +217,23 @@ BODY: dict[Op, Fields] = {
     ),
     Op.MARKER: (),
     Op.BARRIER: (),
-    # to the host; variable part: num_places times three u64: buffer, first byte, number of bytes
-    Op.MIGRATE: fields("u32 num_places; u32 reserved"),
+    # to a member, see Devices, or to the host (0); variable part: num_places times three u64: buffer, first
+    # byte, number of bytes
+    Op.MIGRATE: fields("u32 num_places; u32 member"),
 }
 
 INFO_ENTRY = fields("u32 param; u32 nbytes")
 HEADER_ENTRY = fields("u32 name_nbytes; u32 text_nbytes")
-BUILD_REPLY = fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes")
-# followed by name, attributes, each padded to 8; then ARGUMENT_ENTRY for each argument, each followed by
-# name and type name, each padded to 8.  No terminators.  ``address``, ``access``, ``type``: what
-# clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).
+BUILD_REPLY = fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes; u32 num_devices; u32 reserved")
+# followed by WORK_GROUP_ENTRY for each device; name, attributes, each padded to 8; then ARGUMENT_ENTRY for
+# each argument, each followed by name and type name, each padded to 8.  No terminators.  ``address``,
+# ``access``, ``type``: what clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).
 KERNEL_ENTRY = fields(
-    "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 prints; u64 required_size[3];"
-    " u64 work_group_size; u64 preferred_multiple; u64 local_mem_nbytes; u64 private_mem_nbytes"
+    "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 prints; u64 required_size[3]"
+)
+# What clGetKernelWorkGroupInfo answers for one device.
+WORK_GROUP_ENTRY = fields(
+    "u64 work_group_size; u64 preferred_multiple; u64 local_mem_nbytes; u64 private_mem_nbytes"
 )
 ARGUMENT_ENTRY = fields(
     "u32 kind; u32 nbytes; u32 address; u32 access; u64 type; u32 name_nbytes; u32 type_nbytes"
@@ -233,6 +244,8 @@ FACT_IMAGE_FORMATS = 0x80000001
 """All formats as FORMAT_ENTRY.  ``uses``: see ``Capabilities.formats``."""
 FACT_PLATFORM_VENDOR = 0x80000002
 """CL_PLATFORM_VENDOR, with the zero at its end."""
+FACT_NEXT_DEVICE = 0x80000003
+"""What follows is said of the next device: where each member is one, in their order."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
@@ -254,6 +267,7 @@ STRUCTS: dict[str, Fields] = {
     "header_entry": HEADER_ENTRY,
     "build_reply": BUILD_REPLY,
     "kernel_entry": KERNEL_ENTRY,
+    "work_group_entry": WORK_GROUP_ENTRY,
     "argument_entry": ARGUMENT_ENTRY,
     "arg_entry": ARG_ENTRY,
     "pointer_argument": POINTER_ARGUMENT,

@@ -25,6 +25,7 @@ from tests.client import (
     test_client_objects,
     test_client_recycling,
     test_client_session,
+    test_client_several,
     test_client_sub_groups,
     test_client_wrong,
 )
@@ -42,6 +43,7 @@ MODULES = (
     test_client_links,
     test_client_events,
     test_client_session,
+    test_client_several,
     test_client_sub_groups,
     test_client_wrong,
 )
@@ -73,6 +75,8 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
         env["SDI_FAKE_SUB_GROUPS"] = "sizes" if name in test_client_sub_groups.WITH_SIZES else "yes"
     if name in test_client_recycling.POISONED:
         env["SDI_FAKE_RECYCLING"] = "poisoned"
+    if module == "test_client_several":
+        env["SDI_FAKE_DEVICES"] = str(test_client_several.DEVICES)
     run_program(module, name, env)
 
 

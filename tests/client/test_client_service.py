@@ -13,7 +13,7 @@ and more become ready in two
 steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON before it is obeyed;
 ``SDI_FAKE_FACTS`` a JSON file of facts (hexadecimal, by parameter); ``SDI_FAKE_START`` a way to fail:
 ``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).  The log's first
-line tells what the process found when it started.
+line tells what the process found when it started.  ``SDI_FAKE_DEVICES``: so many devices.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from sdi.wire.records import (
     COMMAND,
     COMMANDS,
     FACT_IMAGE_FORMATS,
+    FACT_NEXT_DEVICE,
     FACT_PLATFORM_VENDOR,
     HEADER,
     HEAP_OFFSET,
@@ -53,12 +54,14 @@ from sdi.wire.records import (
     PROTOCOL_VERSION,
     SLOT_NBYTES,
     SLOTS_OFFSET,
+    WORK_GROUP_ENTRY,
     NoticeKind,
     Op,
     record_layout,
 )
 
 ARENA_NBYTES = 8 << 30
+DEVICES = int(os.environ.get("SDI_FAKE_DEVICES", "1"))
 OUT_OF_RESOURCES, ALLOCATION_FAILURE, WAITED_FOR_FAILURE = -5, -4, -14
 BUILD_FAILURE, INVALID_BUILD_OPTIONS = -11, -43
 TWO_STEPS_NBYTES = 1 << 20
@@ -198,9 +201,10 @@ def build_tables(source: str) -> tuple[list[str], bytes]:
         given = [p for p in parameters.split(",") if p.strip()]
         attributes = f"reqd_work_group_size({x},{y},{z})" if required else ""
         sizes = (int(x), int(y), int(z)) if required else (0, 0, 0)
-        entries += layout(KERNEL_ENTRY).pack(
-            len(name), len(attributes), len(given), 0, *sizes, 128, 8, 64 if "static_local" in name else 0, 16
-        )
+        entries += layout(KERNEL_ENTRY).pack(len(name), len(attributes), len(given), 0, *sizes)
+        for device in range(DEVICES):
+            local_nbytes = 64 if "static_local" in name else 0
+            entries += layout(WORK_GROUP_ENTRY).pack(128 >> device, 8, local_nbytes, 16)
         entries += padded(name.encode()) + padded(attributes.encode()) + b"".join(map(_argument, given))
         names.append(name)
     return names, entries
@@ -301,11 +305,15 @@ class Service:
         if "SDI_FAKE_TYPE" in os.environ:
             facts[0x1000] = _u64(int(os.environ["SDI_FAKE_TYPE"]))
         entry = layout(INFO_ENTRY)
-        body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in facts.items())
+        told = list(facts.items())
+        for number in range(1, DEVICES):  # each with half the groups and twice the units of the one before
+            others = {0x1004: _u64(256 >> number), 0x1002: _u32(2 << number), 0x102B: b"Fake %d\0" % number}
+            told += [(FACT_NEXT_DEVICE, b""), *(facts | others).items()]
+        body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in told)
         shape = record_layout(Op.FACTS)
         version = PROTOCOL_VERSION + (os.environ.get("SDI_FAKE_START") == "old")
         record = (
-            shape.pack(shape.size + len(body), Op.FACTS, 0, version, 0, ARENA_NBYTES, len(facts), 0) + body
+            shape.pack(shape.size + len(body), Op.FACTS, 0, version, 0, ARENA_NBYTES, len(told), 0) + body
         )
         sent = socket.send_fds(self.commands, [record], [self.memory])
         self.commands.sendall(record[sent:])
@@ -470,11 +478,11 @@ class Service:
         head = layout(BUILD_REPLY)
         if "#error" in source or "-bad" in options:
             status = INVALID_BUILD_OPTIONS if "-bad" in options else BUILD_FAILURE
-            answer = self.reply(r["id"], status, 0, head.pack(len(log), 0, 0) + padded(log))
+            answer = self.reply(r["id"], status, 0, head.pack(len(log), 0, 0, 0, 0) + padded(log))
         else:
             self.kernels[r["id"]] = names
             made = source.encode()
-            said = head.pack(len(log), len(names), len(made)) + padded(log) + entries + made
+            said = head.pack(len(log), len(names), len(made), DEVICES, 0) + padded(log) + entries + made
             answer = self.reply(r["id"], 0, 0, said)
         if "wait for a fill" in source:
             self.delayed.append(answer)

@@ -1,4 +1,4 @@
-"""Runs all programs on the first device of a platform and stores what they computed.
+"""Runs all programs on a device of a platform and stores what they computed.
 
 ``python -m tests.programs.runner --out FILE.npz [--only NAME ...]`` writes the arrays, under
 "program/array", and beside them ``FILE.json`` with each program's error, seconds and kernels.  Both are
@@ -41,12 +41,16 @@ def program_names() -> list[str]:
 
 
 def choose_device() -> cl.Device:
-    """The first device of the platform that ``OCL_TEST_PLATFORM`` names, or of the first platform."""
+    """The first device of the platform that ``OCL_TEST_PLATFORM`` names, or of the first platform.
+
+    ``OCL_TEST_DEVICE``: the number of another one.
+    """
+    number = int(os.environ.get("OCL_TEST_DEVICE", "0"))
     wanted = os.environ.get("OCL_TEST_PLATFORM", "")
     platforms = cl.get_platforms()
     for platform in platforms:
         if wanted in platform.name:
-            return platform.get_devices()[0]
+            return platform.get_devices()[number]
     raise SystemExit(f"no platform is called {wanted!r}, only {[p.name for p in platforms]}")
 
 

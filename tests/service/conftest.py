@@ -34,6 +34,7 @@ def serve() -> Iterator[Serve]:
             plays: bool = False,
             balance: Balance = ("off", 0),
             profile: Path | None = None,
+            is_image: bool = True,
         ) -> WireClient:
             polling = Polling()
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes), polling)
@@ -46,6 +47,7 @@ def serve() -> Iterator[Serve]:
                 balance=balance,
                 recorder=recorder,
                 polling=polling,
+                is_image=is_image,
             )
             return stack.enter_context(client)
 

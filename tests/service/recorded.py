@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sdi.clc.model import KernelModel
+from sdi.service.decode import field_of
 from sdi.service.door import Door, Limits, RecordEntry
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
 from sdi.wire.layout import layout
@@ -119,7 +120,7 @@ def kinds(stream: Stream) -> set[str]:
             found.add("COPY of a rectangle")
         if op is Op.WRITE and (fields[-1] or fields[-2]):
             found.add("WRITE of staged bytes" if fields[-1] else "WRITE with its bytes")
-        if op is Op.FILL and fields[-2]:
+        if op is Op.FILL and field_of(op, fields, "data_type"):
             found.add("FILL of an image")
         if op is Op.NDRANGE:
             found |= {f"NDRANGE with {kind.name}" for kind in _argument_kinds(record, fields)}
@@ -130,7 +131,7 @@ def kinds(stream: Stream) -> set[str]:
 
 def _argument_kinds(record: bytes, fields: tuple[int, ...]) -> Iterator[ArgumentKind]:
     at = record_layout(Op.NDRANGE).size + 8 * fields[5]
-    for _ in range(fields[-2]):
+    for _ in range(field_of(Op.NDRANGE, fields, "num_args")):
         kind, nbytes = layout(ARG_ENTRY).unpack_from(record, at)
         at += 8 + nbytes + -nbytes % 8
         yield ArgumentKind(kind)

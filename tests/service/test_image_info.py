@@ -46,10 +46,12 @@ def print_answers() -> None:
     print(json.dumps(answers))
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["N1", "N3"])
+@pytest.fixture(scope="module", params=[(1, "on"), (3, "on"), (3, "off")], ids=["N1", "N3", "N3-apart"])
 def answers(request: pytest.FixtureRequest) -> dict[int, bytes]:
-    """What an image's device answers, by parameter."""
-    ended = run([sys.executable, "-m", "tests.service.test_image_info"], image_environ(request.param), 120.0)
+    """What an image's device answers, or that of one of several, by parameter."""
+    members, image = request.param
+    environ = image_environ(members, SDI_IMAGE=image)
+    ended = run([sys.executable, "-m", "tests.service.test_image_info"], environ, 120.0)
     assert ended.returncode == 0 and not ended.remained, ended.describe()
     return {int(param): bytes.fromhex(value) for param, value in json.loads(ended.stdout).items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,7 +17,7 @@ from sdi.devices.base import Device
 from sdi.devices.capabilities import CPU, GPU, Capabilities
 from sdi.devices.cuda.images import image_formats
 from sdi.devices.cuda.info import VENDOR, CudaAttributes, device_info, driver_version
-from sdi.service.image_info import image_info
+from sdi.service.image_info import image_info, member_info
 from sdi.service.vendors import OWN_ID, Vendors, vendors_of
 from tests.image_runs import image_environ, plain_environ, run
 
@@ -85,6 +86,30 @@ def test_the_device_has_the_images_name_the_members_or_any() -> None:
     differing = [facts(), with_info(0x102B, b"other\0")]
     found = image(*differing, vendors=vendors_of(differing, name="members"))[0x102B]
     assert found == b"SDI (1 x GPU + 1 x other)\0"
+
+
+def test_members_that_are_devices_answer_for_themselves_but_for_what_programs_may_use() -> None:
+    other = replace(facts(T4), kind=CPU, memory_nbytes=1 << 20, platform_vendor="another")
+    poorer = replace(other, info={**other.info, 0x102B: b"other\0", 0x1030: b"cl_khr_fp64\0"}, formats={})
+    devices = [cast(Device, SimpleNamespace(capabilities=each)) for each in (facts(), poorer)]
+    first, second = (member_info(device, devices, 1 << 40) for device in devices)
+    assert [each[0x102B] for each in (first, second)] == [b"GPU\0", b"other\0"]
+    assert [each[0x102C] for each in (first, second)] == [b"NVIDIA Corporation\0"] * 2
+    assert [each[0x101F] for each in (first, second)] == [
+        (1 << 30).to_bytes(8, "little"),
+        (1 << 20).to_bytes(8, "little"),
+    ]
+    assert first[0x1000] != second[0x1000]
+    for param in (
+        0x1030,
+        0x1016,
+        0x80000001,
+        0x80000002,
+    ):  # extensions, images, formats, the platform's vendor
+        assert first[param] == second[param], hex(param)
+    assert first[0x80000002] == b"sdi\0"
+    named = partial(vendors_of, name="Some GPU")
+    assert member_info(devices[1], devices, 1 << 40, named)[0x102B] == b"Some GPU\0"
 
 
 def test_the_driver_is_the_members_where_they_have_one() -> None:

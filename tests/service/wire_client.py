@@ -71,13 +71,14 @@ class WireClient:
         plays: bool = True,
         recorder: Recorder | None = None,
         polling: Polling | None = None,
+        is_image: bool = True,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
         self._ends = (self.commands, commands, self.notices, notices)
         for end in (self.commands, self.notices):
             end.settimeout(60)
-        shared = announce(commands, devices, share=share)
+        shared = announce(commands, devices, share=share, is_image=is_image)
         self.session = Session(
             commands,
             notices,
@@ -90,6 +91,7 @@ class WireClient:
             plays=plays,
             recorder=recorder,
             polling=polling,
+            is_image=is_image,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()

@@ -299,8 +299,9 @@ cl_int sdi_clEnqueueWaitForEvents(cl_command_queue queue, cl_uint num, const cl_
     return mark(queue, SDI_OP_BARRIER, CL_COMMAND_BARRIER, (struct sdi_waits){num, list}, true, NULL);
 }
 
-static cl_int migrate_to_host(cl_command_queue queue, cl_uint num_objects, const cl_mem *objects,
-                              struct sdi_waits waits, cl_event *event)
+/* To a member, or the host (0). */
+static cl_int migrate(cl_command_queue queue, uint32_t member, cl_uint num_objects, const cl_mem *objects,
+                      struct sdi_waits waits, cl_event *event)
 {
     struct sdi_record record;
     size_t nbytes = 3 * sizeof(uint64_t) * (size_t)num_objects;
@@ -308,6 +309,7 @@ static cl_int migrate_to_host(cl_command_queue queue, cl_uint num_objects, const
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
     body->num_places = num_objects;
+    body->member = member;
     uint64_t *place = (uint64_t *)record.tail;
     for (cl_uint i = 0; i < num_objects; i++) {
         sdi_named(objects[i]);
@@ -318,7 +320,8 @@ static cl_int migrate_to_host(cl_command_queue queue, cl_uint num_objects, const
     return sdi_enqueue_using(&record, queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, NULL, event);
 }
 
-/* To the host data moves now, to the members when they need it: then it only takes its place in the order. */
+/* To the host and to a device that is one member data moves now, to the members of an image when they need it: then it
+ * only takes its place in the order, as where what is there counts no more. */
 cl_int sdi_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint num_objects, const cl_mem *objects,
                                       cl_ulong flags, cl_uint num, const cl_event *list, cl_event *event)
 {
@@ -334,7 +337,8 @@ cl_int sdi_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint num_object
             return CL_INVALID_CONTEXT;
     }
     cl_int status = sdi_check_waits(queue->context, waits);
-    if (!status && flags == CL_MIGRATE_MEM_OBJECT_HOST)
-        return migrate_to_host(queue, num_objects, objects, waits, event);
+    uint32_t member = flags & CL_MIGRATE_MEM_OBJECT_HOST ? 0 : sdi_queue_member(queue);
+    if (!status && !(flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) && (member || flags))
+        return migrate(queue, member, num_objects, objects, waits, event);
     return status ? status : mark(queue, SDI_OP_MARKER, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, true, event);
 }

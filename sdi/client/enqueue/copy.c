@@ -44,8 +44,8 @@ static cl_int send_copy(struct sdi_record *record, cl_command_queue queue, cl_ui
     return sdi_enqueue_using(record, queue, type, uses, event);
 }
 
-static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_mem source, cl_mem target, size_t source_offset,
-                                      size_t target_offset, struct sdi_waits waits)
+static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_command_queue queue, cl_mem source, cl_mem target,
+                                      size_t source_offset, size_t target_offset, struct sdi_waits waits)
 {
     struct sdi_rec_copy *body = sdi_record_open(record, SDI_OP_COPY, sizeof *body, waits, false, 0);
     if (body) {
@@ -55,6 +55,7 @@ static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_mem source, 
         body->target = target->root->object.id;
         body->source_offset = source->origin + source_offset;
         body->target_offset = target->origin + target_offset;
+        body->member = sdi_queue_member(queue);
     }
     return body;
 }
@@ -63,7 +64,7 @@ cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struc
                 const struct sdi_box *to, struct sdi_waits waits, cl_event *event)
 {
     struct sdi_record record;
-    struct sdi_rec_copy *body = open_copy(&record, source, target, from->offset, to->offset, waits);
+    struct sdi_rec_copy *body = open_copy(&record, queue, source, target, from->offset, to->offset, waits);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
     for (int i = 0; i < 3; i++)
@@ -101,7 +102,7 @@ cl_int sdi_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem tar
             return CL_MEM_COPY_OVERLAP;
     }
     struct sdi_record record;
-    struct sdi_rec_copy *body = open_copy(&record, source, target, source_offset, target_offset, waits);
+    struct sdi_rec_copy *body = open_copy(&record, queue, source, target, source_offset, target_offset, waits);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
     body->region[0] = nbytes;
@@ -175,6 +176,7 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
     body->region[0] = nbytes;
     body->region[1] = body->region[2] = 1;
     body->pattern_nbytes = (uint32_t)pattern_nbytes;
+    body->member = sdi_queue_member(queue);
     memcpy(record.tail, pattern, pattern_nbytes);
     return sdi_enqueue_fill(&record, queue, CL_COMMAND_FILL_BUFFER, buffer, offset, nbytes, event);
 }

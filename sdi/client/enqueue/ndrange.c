@@ -5,6 +5,7 @@
 #define OPENCL_2_1 ((2u << 22) | (1u << 12))
 
 struct range {
+    const struct sdi_kernel_table *kernel; /* what it is on the queue's device */
     cl_uint work_dim;
     size_t offset[3], global[3], local[3]; /* local 0, 0, 0: not given */
     bool empty;
@@ -28,10 +29,10 @@ static cl_int check_objects(cl_command_queue queue, cl_kernel kernel)
     return CL_SUCCESS;
 }
 
-static cl_int check_local(cl_kernel kernel, struct range *range, const size_t *local)
+static cl_int check_local(cl_device_id device, struct range *range, const size_t *local)
 {
-    const struct sdi_limits *limits = &sdi_session.limits;
-    const size_t *required = kernel->table->required_size;
+    const struct sdi_limits *limits = &sdi_session.limits[device->number];
+    const size_t *required = range->kernel->required_size;
     size_t items = 1;
     if (!local && required[0])
         local = required;
@@ -51,14 +52,15 @@ static cl_int check_local(cl_kernel kernel, struct range *range, const size_t *l
     for (cl_uint i = 0; i < range->work_dim; i++)
         if (__builtin_mul_overflow(items, range->local[i], &items))
             return CL_INVALID_WORK_GROUP_SIZE;
-    return items > SDI_MIN(kernel->table->work_group_size, limits->max_work_group_size) ? CL_INVALID_WORK_GROUP_SIZE
-                                                                                         : CL_SUCCESS;
+    size_t most = SDI_MIN(range->kernel->limits[device->number].work_group_size, limits->max_work_group_size);
+    return items > most ? CL_INVALID_WORK_GROUP_SIZE : CL_SUCCESS;
 }
 
-static cl_int check_range(cl_kernel kernel, struct range *range, const size_t *offset, const size_t *global,
-                          const size_t *local)
+static cl_int check_range(cl_device_id device, cl_kernel kernel, struct range *range, const size_t *offset,
+                          const size_t *global, const size_t *local)
 {
-    if (range->work_dim < 1 || range->work_dim > sdi_session.limits.work_dimensions)
+    const struct sdi_limits *limits = &sdi_session.limits[device->number];
+    if (range->work_dim < 1 || range->work_dim > limits->work_dimensions)
         return CL_INVALID_WORK_DIMENSION;
     for (cl_uint i = 0; i < 3; i++) {
         range->offset[i] = offset && i < range->work_dim ? offset[i] : 0;
@@ -66,17 +68,17 @@ static cl_int check_range(cl_kernel kernel, struct range *range, const size_t *o
         range->local[i] = 0;
         range->empty |= range->global[i] == 0;
     }
-    if (range->empty && sdi_session.limits.version < OPENCL_2_1)
+    if (range->empty && limits->version < OPENCL_2_1)
         return CL_INVALID_GLOBAL_WORK_SIZE;
     for (cl_uint i = 0; i < 3; i++) {
         size_t end;
         if (__builtin_add_overflow(range->offset[i], range->global[i], &end))
             return CL_INVALID_GLOBAL_OFFSET;
     }
-    cl_int status = check_local(kernel, range, local);
+    cl_int status = check_local(device, range, local);
     if (status)
         return status;
-    if (sdi_kernel_local_nbytes(kernel) > sdi_session.limits.local_mem_nbytes)
+    if (sdi_kernel_local_nbytes(kernel, range->kernel, device) > limits->local_mem_nbytes)
         return CL_OUT_OF_RESOURCES;
     return CL_SUCCESS;
 }
@@ -118,16 +120,20 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
                      const size_t *global, const size_t *local, struct sdi_waits waits, cl_event *event)
 {
     struct range range = {.work_dim = work_dim};
+    uint64_t build = 0;
+    uint32_t index = 0;
     cl_int status = check_objects(queue, kernel);
+    if (!status && !(range.kernel = sdi_kernel_on(kernel, queue->device, &build, &index)))
+        status = CL_INVALID_PROGRAM_EXECUTABLE;
     if (!status)
-        status = check_range(kernel, &range, offset, global, local);
+        status = check_range(queue->device, kernel, &range, offset, global, local);
     if (!status)
         status = sdi_check_waits(queue->context, waits);
     if (status)
         return status;
     if (range.empty)
         return enqueue_nothing(queue, type, waits, event);
-    if (kernel->table->prints) {
+    if (range.kernel->prints) {
         sdi_lock();
         status = sdi_completion_start();
         sdi_unlock();
@@ -145,9 +151,9 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         sdi_host_unuse(uses);
         return CL_OUT_OF_HOST_MEMORY;
     }
-    body->build = kernel->build;
+    body->build = build;
     body->kernel = kernel->id;
-    body->kernel_index = kernel->index;
+    body->kernel_index = index;
     body->work_dim = work_dim;
     for (int i = 0; i < 3; i++) {
         body->offset[i] = range.offset[i];
@@ -156,6 +162,7 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
     }
     body->num_args = kernel->table->num_args;
     body->args_nbytes = (uint32_t)args_nbytes;
+    body->member = sdi_queue_member(queue);
     memcpy(record.tail, kernel->payload, args_nbytes);
     return sdi_enqueue_using(&record, queue, type, uses, event);
 }

@@ -203,6 +203,7 @@ cl_int sdi_clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *
     body->pattern_nbytes = COLOR_NBYTES;
     body->order = image->image->order;
     body->data_type = image->image->data_type;
+    body->member = sdi_queue_member(queue);
     memcpy(record.tail, color, COLOR_NBYTES);
     return sdi_enqueue_fill(&record, queue, CL_COMMAND_FILL_IMAGE, image, box.offset, box.end - box.offset, event);
 }

@@ -45,7 +45,7 @@ uint64_t sdi_next_id(void);
 
 /* ---- session.c: the service of this process ------------------------------------------------------------ */
 
-/* Values of the facts that calls are validated against. */
+/* Values of the facts of a device that calls are validated against. */
 struct sdi_limits {
     cl_ulong type, max_alloc_nbytes, local_mem_nbytes, queue_properties;
     size_t base_align_nbytes;
@@ -64,7 +64,9 @@ struct sdi_session {
     size_t arena_nbytes;
     struct sdi_wire_arena_header *header;
     struct sdi_wire_slot *slots;
-    struct sdi_limits limits;
+    cl_uint num_devices;
+    struct sdi_limits *limits; /* of each device */
+    cl_ulong types;            /* of all of them */
 };
 
 extern struct sdi_session sdi_session;
@@ -79,7 +81,8 @@ bool sdi_session_check(void);
 
 /* No lock held.  Starts the service if this process has none yet; whether it has one. */
 bool sdi_session_start(void);
-const void *sdi_fact(cl_uint param, size_t *nbytes);
+/* What is said of a device, by its number; NULL: nothing. */
+const void *sdi_fact(cl_uint device, cl_uint param, size_t *nbytes);
 
 /* Starts the service process; 0 and its two sockets (ours), or -1 after one line on stderr. */
 int sdi_service_start(int sockets[2]);

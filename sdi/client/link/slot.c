@@ -106,7 +106,7 @@ static bool has_spare_cores(void)
     if (!spare) {
         cpu_set_t cores;
         bool many = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
-        spare = many && !(sdi_session.limits.type & CL_DEVICE_TYPE_CPU) ? 1 : -1;
+        spare = many && !(sdi_session.types & CL_DEVICE_TYPE_CPU) ? 1 : -1;
         __atomic_store_n(&known, spare, __ATOMIC_RELAXED);
     }
     return spare > 0;

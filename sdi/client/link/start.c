@@ -30,14 +30,16 @@ SDI_AT_FORK(forget)
 
 /* ---- facts ----------------------------------------------------------------------------------------------- */
 
-const void *sdi_fact(cl_uint param, size_t *nbytes)
+const void *sdi_fact(cl_uint device, cl_uint param, size_t *nbytes)
 {
     const unsigned char *at = facts;
     for (uint32_t i = 0; i < num_facts; i++) {
         struct sdi_wire_info_entry entry;
         memcpy(&entry, at, sizeof entry);
         at += sizeof entry;
-        if (entry.param == param) {
+        if (entry.param == SDI_FACT_NEXT_DEVICE && device-- == 0)
+            break;
+        if (entry.param == param && device == 0) {
             *nbytes = entry.nbytes;
             return at;
         }
@@ -47,10 +49,10 @@ const void *sdi_fact(cl_uint param, size_t *nbytes)
     return NULL;
 }
 
-static uint64_t number(cl_uint param, uint64_t otherwise)
+static uint64_t number(cl_uint device, cl_uint param, uint64_t otherwise)
 {
     size_t nbytes;
-    const void *data = sdi_fact(param, &nbytes);
+    const void *data = sdi_fact(device, param, &nbytes);
     uint64_t value = 0;
     if (!data || (nbytes != 4 && nbytes != 8))
         return otherwise;
@@ -58,32 +60,55 @@ static uint64_t number(cl_uint param, uint64_t otherwise)
     return value;
 }
 
-static void read_limits(struct sdi_limits *limits)
+static void read_limits(cl_uint device, struct sdi_limits *limits)
 {
-    limits->type = number(CL_DEVICE_TYPE, CL_DEVICE_TYPE_GPU);
-    limits->max_alloc_nbytes = number(CL_DEVICE_MAX_MEM_ALLOC_SIZE, UINT64_MAX);
-    limits->local_mem_nbytes = number(CL_DEVICE_LOCAL_MEM_SIZE, UINT64_MAX);
-    limits->queue_properties = number(CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_QUEUE_PROFILING_ENABLE);
-    limits->base_align_nbytes = number(CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
+    limits->type = number(device, CL_DEVICE_TYPE, CL_DEVICE_TYPE_GPU);
+    limits->max_alloc_nbytes = number(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, UINT64_MAX);
+    limits->local_mem_nbytes = number(device, CL_DEVICE_LOCAL_MEM_SIZE, UINT64_MAX);
+    limits->queue_properties = number(device, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_QUEUE_PROFILING_ENABLE);
+    limits->base_align_nbytes = number(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
     if (limits->base_align_nbytes == 0)
         limits->base_align_nbytes = 1;
-    limits->max_work_group_size = number(CL_DEVICE_MAX_WORK_GROUP_SIZE, SIZE_MAX);
-    limits->work_dimensions = SDI_MIN((cl_uint)number(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, 3), 3u);
-    limits->version = (cl_uint)number(CL_DEVICE_NUMERIC_VERSION, 0);
-    limits->non_uniform = number(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, 0) != 0;
-    limits->images = number(CL_DEVICE_IMAGE_SUPPORT, 0) != 0;
+    limits->max_work_group_size = number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, SIZE_MAX);
+    limits->work_dimensions = SDI_MIN((cl_uint)number(device, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, 3), 3u);
+    limits->version = (cl_uint)number(device, CL_DEVICE_NUMERIC_VERSION, 0);
+    limits->non_uniform = number(device, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, 0) != 0;
+    limits->images = number(device, CL_DEVICE_IMAGE_SUPPORT, 0) != 0;
     for (cl_uint i = 0; i < 2; i++)
-        limits->image2d[i] = number(CL_DEVICE_IMAGE2D_MAX_WIDTH + i, 0);
+        limits->image2d[i] = number(device, CL_DEVICE_IMAGE2D_MAX_WIDTH + i, 0);
     for (cl_uint i = 0; i < 3; i++)
-        limits->image3d[i] = number(CL_DEVICE_IMAGE3D_MAX_WIDTH + i, 0);
-    limits->image_layers = number(CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, 0);
-    limits->image_buffer = number(CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, 0);
+        limits->image3d[i] = number(device, CL_DEVICE_IMAGE3D_MAX_WIDTH + i, 0);
+    limits->image_layers = number(device, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, 0);
+    limits->image_buffer = number(device, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, 0);
     size_t nbytes;
-    const void *sizes = sdi_fact(CL_DEVICE_MAX_WORK_ITEM_SIZES, &nbytes);
+    const void *sizes = sdi_fact(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, &nbytes);
     for (int i = 0; i < 3; i++)
         limits->max_work_item_sizes[i] = SIZE_MAX;
     if (sizes)
         memcpy(limits->max_work_item_sizes, sizes, SDI_MIN(nbytes, sizeof limits->max_work_item_sizes));
+}
+
+/* False: no memory. */
+static bool read_devices(void)
+{
+    cl_uint num = 1;
+    const unsigned char *at = facts;
+    for (uint32_t i = 0; i < num_facts; i++) {
+        struct sdi_wire_info_entry entry;
+        memcpy(&entry, at, sizeof entry);
+        at += sizeof entry + sdi_padded(entry.nbytes);
+        num += entry.param == SDI_FACT_NEXT_DEVICE;
+    }
+    struct sdi_limits *limits = calloc(num, sizeof *limits);
+    if (!limits)
+        return false;
+    sdi_session.num_devices = num;
+    sdi_session.limits = limits;
+    for (cl_uint device = 0; device < num; device++) {
+        read_limits(device, &limits[device]);
+        sdi_session.types |= limits[device].type;
+    }
+    return true;
 }
 
 static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t num)
@@ -161,8 +186,9 @@ static bool read_facts(int fd)
         goto out;
     }
     num_facts = record.num_facts;
-    read_limits(&sdi_session.limits);
-    ok = true;
+    ok = read_devices();
+    if (!ok)
+        sdi_complain("no memory");
 out:
     if (memory >= 0)
         close(memory);

@@ -27,33 +27,33 @@ static uint64_t checksum_of(const char *options, size_t options_nbytes, const ch
     return checksum(checksum(UINT64_C(0xcbf29ce484222325), options, options_nbytes), object, object_nbytes);
 }
 
-/* Size of the program's binary; 0: there is none. */
-size_t sdi_binary_nbytes(cl_program program)
+/* Size of a build's binary; 0: there is none. */
+size_t sdi_binary_nbytes(const struct sdi_build *build)
 {
-    if (!program->object_code)
+    if (!build->object_code)
         return 0;
-    return sizeof(struct container) + strlen(program->options ? program->options : "") + program->object_nbytes;
+    return sizeof(struct container) + strlen(build->options ? build->options : "") + build->object_nbytes;
 }
 
 /* Writes sdi_binary_nbytes bytes. */
-void sdi_write_binary(cl_program program, unsigned char *to)
+void sdi_write_binary(const struct sdi_build *build, unsigned char *to)
 {
-    const char *options = program->options ? program->options : "";
+    const char *options = build->options ? build->options : "";
     struct container head = {
         .version = CONTAINER_VERSION,
-        .type = program->binary_type,
+        .type = build->binary_type,
         .options_nbytes = strlen(options),
-        .object_nbytes = program->object_nbytes,
-        .checksum = checksum_of(options, strlen(options), program->object_code, program->object_nbytes),
+        .object_nbytes = build->object_nbytes,
+        .checksum = checksum_of(options, strlen(options), build->object_code, build->object_nbytes),
     };
     memcpy(head.magic, MAGIC, sizeof head.magic);
     memcpy(to, &head, sizeof head);
     memcpy(to + sizeof head, options, head.options_nbytes);
-    memcpy(to + sizeof head + head.options_nbytes, program->object_code, program->object_nbytes);
+    memcpy(to + sizeof head + head.options_nbytes, build->object_code, build->object_nbytes);
 }
 
-/* What a binary holds, for the caller to free.  CL_INVALID_BINARY: foreign, damaged or of another version. */
-cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_binary *binary)
+/* A new build gets what a binary holds.  CL_INVALID_BINARY: foreign, damaged or of another version. */
+cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_build *build)
 {
     struct container head;
     if (nbytes < sizeof head)
@@ -68,15 +68,12 @@ cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_bin
     if (memchr(texts, 0, head.options_nbytes)
         || checksum_of(texts, head.options_nbytes, texts + head.options_nbytes, head.object_nbytes) != head.checksum)
         return CL_INVALID_BINARY;
-    binary->type = head.type;
-    binary->options = strndup(texts, head.options_nbytes);
-    binary->object = malloc(head.object_nbytes + 1);
-    binary->object_nbytes = head.object_nbytes;
-    if (!binary->options || !binary->object) {
-        free(binary->options);
-        free(binary->object);
+    build->binary_type = head.type;
+    build->options = strndup(texts, head.options_nbytes);
+    build->object_code = malloc(head.object_nbytes + 1);
+    build->object_nbytes = head.object_nbytes;
+    if (!build->options || !build->object_code)
         return CL_OUT_OF_HOST_MEMORY;
-    }
-    memcpy(binary->object, texts + head.options_nbytes, head.object_nbytes);
+    memcpy(build->object_code, texts + head.options_nbytes, head.object_nbytes);
     return CL_SUCCESS;
 }

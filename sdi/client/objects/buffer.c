@@ -116,7 +116,7 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
         return sdi_fail(errcode_ret, CL_INVALID_PROPERTY);
     if (!sdi_mem_flags_valid(flags))
         return sdi_fail(errcode_ret, CL_INVALID_VALUE);
-    if (nbytes == 0 || nbytes > sdi_session.limits.max_alloc_nbytes)
+    if (nbytes == 0 || nbytes > context->limits.max_alloc_nbytes)
         return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
     if ((host_ptr != NULL) != ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0))
         return sdi_fail(errcode_ret, CL_INVALID_HOST_PTR);
@@ -189,7 +189,7 @@ cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const v
         return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
     if (region.origin > whole->nbytes || region.nbytes > whole->nbytes - region.origin)
         return sdi_fail(errcode_ret, CL_INVALID_VALUE);
-    if (region.origin % sdi_session.limits.base_align_nbytes)
+    if (region.origin % whole->context->limits.base_align_nbytes)
         return sdi_fail(errcode_ret, CL_MISALIGNED_SUB_BUFFER_OFFSET);
     if (sdi_session_dead())
         return sdi_fail(errcode_ret, CL_OUT_OF_RESOURCES);

@@ -30,22 +30,61 @@ static cl_int check_properties(const intptr_t *properties, size_t *num)
     return CL_SUCCESS;
 }
 
-static cl_context create(const intptr_t *properties, size_t num, cl_device_id device,
+bool sdi_context_has(cl_context context, cl_device_id device)
+{
+    for (cl_uint i = 0; i < context->num_devices; i++)
+        if (context->devices[i] == device)
+            return true;
+    return false;
+}
+
+static void widen(struct sdi_limits *limits, const struct sdi_limits *by)
+{
+    limits->type |= by->type;
+    limits->max_alloc_nbytes = SDI_MAX(limits->max_alloc_nbytes, by->max_alloc_nbytes);
+    limits->base_align_nbytes = SDI_MIN(limits->base_align_nbytes, by->base_align_nbytes);
+    limits->images |= by->images;
+    for (int i = 0; i < 2; i++)
+        limits->image2d[i] = SDI_MAX(limits->image2d[i], by->image2d[i]);
+    for (int i = 0; i < 3; i++)
+        limits->image3d[i] = SDI_MAX(limits->image3d[i], by->image3d[i]);
+    limits->image_layers = SDI_MAX(limits->image_layers, by->image_layers);
+    limits->image_buffer = SDI_MAX(limits->image_buffer, by->image_buffer);
+}
+
+static void set_devices(cl_context context, cl_device_id *own, cl_uint num, const cl_device_id *devices)
+{
+    context->devices = own;
+    context->limits = sdi_session.limits[devices[0]->number];
+    for (cl_uint i = 0; i < num; i++) {
+        if (sdi_context_has(context, devices[i]))
+            continue;
+        own[context->num_devices++] = devices[i];
+        widen(&context->limits, &sdi_session.limits[devices[i]->number]);
+    }
+}
+
+static cl_context create(const intptr_t *properties, size_t num, cl_uint num_devices, const cl_device_id *devices,
                          void (*notify)(const char *, const void *, size_t, void *), void *data, cl_int *errcode_ret)
 {
     if (sdi_session_check())
         return sdi_fail(errcode_ret, CL_OUT_OF_RESOURCES);
     intptr_t *copy = NULL;
+    cl_device_id *own = malloc(num_devices * sizeof *own);
+    if (!own)
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     if (properties) {
         copy = malloc((num + 1) * sizeof *copy);
-        if (!copy)
+        if (!copy) {
+            free(own);
             return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+        }
         memcpy(copy, properties, (num + 1) * sizeof *copy);
     }
     sdi_lock();
     cl_context context = sdi_new(SDI_CONTEXT);
     if (context) {
-        context->device = device;
+        set_devices(context, own, num_devices, devices);
         context->properties = copy;
         context->num_properties = copy ? num + 1 : 0;
     }
@@ -57,6 +96,7 @@ static cl_context create(const intptr_t *properties, size_t num, cl_device_id de
     }
     sdi_unlock();
     if (!context) {
+        free(own);
         free(copy);
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     }
@@ -77,7 +117,7 @@ cl_context sdi_clCreateContext(const intptr_t *properties, cl_uint num_devices, 
     for (cl_uint i = 0; i < num_devices; i++)
         if (!sdi_is_device_id(devices[i]))
             return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
-    return create(properties, num, devices[0], notify, data, errcode_ret);
+    return create(properties, num, num_devices, devices, notify, data, errcode_ret);
 }
 
 cl_context sdi_clCreateContextFromType(const intptr_t *properties, cl_ulong type,
@@ -90,9 +130,17 @@ cl_context sdi_clCreateContextFromType(const intptr_t *properties, cl_ulong type
         return sdi_fail(errcode_ret, status);
     if (!notify && data)
         return sdi_fail(errcode_ret, CL_INVALID_VALUE);
-    cl_device_id device;
-    status = sdi_clGetDeviceIDs(&sdi_platform, type, 1, &device, NULL);
-    return status ? sdi_fail(errcode_ret, status) : create(properties, num, device, notify, data, errcode_ret);
+    cl_uint num_devices;
+    status = sdi_clGetDeviceIDs(&sdi_platform, type, 0, NULL, &num_devices);
+    if (status)
+        return sdi_fail(errcode_ret, status);
+    cl_device_id *devices = malloc(num_devices * sizeof *devices);
+    if (!devices)
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    sdi_devices_of_type(type, num_devices, devices);
+    cl_context context = create(properties, num, num_devices, devices, notify, data, errcode_ret);
+    free(devices);
+    return context;
 }
 
 SDI_COUNTED(Context, cl_context, SDI_CONTEXT, CL_INVALID_CONTEXT)
@@ -106,6 +154,7 @@ static void drop(void *object)
     if (*at)
         *at = context->next_listening;
     free(context->properties);
+    free(context->devices);
     sdi_defer(context->destructors);
 }
 
@@ -117,9 +166,9 @@ cl_int sdi_clGetContextInfo(cl_context context, cl_uint param, size_t size, void
     case CL_CONTEXT_REFERENCE_COUNT:
         SDI_ANSWER(cl_uint, context->object.refs);
     case CL_CONTEXT_NUM_DEVICES:
-        SDI_ANSWER(cl_uint, 1);
+        SDI_ANSWER(cl_uint, context->num_devices);
     case CL_CONTEXT_DEVICES:
-        SDI_ANSWER(cl_device_id, context->device);
+        return sdi_answer(context->devices, context->num_devices * sizeof *context->devices, size, value, size_ret);
     case CL_CONTEXT_PROPERTIES:
         return sdi_answer(context->properties, context->num_properties * sizeof *context->properties, size, value,
                           size_ret);

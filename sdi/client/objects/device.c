@@ -1,26 +1,52 @@
-/* The one device: what it is comes from the service's facts. */
+/* The devices: the image, or each of its members; what they are comes from the service's facts. */
 #include "objects/event.h"
 
-static cl_device_id device; /* client lock */
+static cl_device_id *all; /* client lock; by number */
 
 static void forget(void)
 {
-    device = NULL;
+    all = NULL;
 }
 
 SDI_AT_FORK(forget)
 
-/* NULL: there is no image, or no memory. */
-static cl_device_id find(void)
+/* Client lock held.  Makes them, once; false: no memory. */
+static bool make_all(void)
 {
+    if (all)
+        return true;
+    cl_device_id *made = calloc(sdi_session.num_devices, sizeof *made);
+    for (cl_uint i = 0; made && i < sdi_session.num_devices; i++) {
+        made[i] = sdi_new(SDI_DEVICE);
+        if (made[i]) {
+            made[i]->number = i;
+            continue;
+        }
+        while (i--)
+            sdi_discard(made[i]);
+        free(made);
+        return false;
+    }
+    all = made;
+    return all != NULL;
+}
+
+cl_uint sdi_devices_of_type(cl_ulong type, cl_uint most, cl_device_id *devices)
+{
+    cl_uint num = 0;
     if (!sdi_session_start())
-        return NULL;
+        return 0;
     sdi_lock();
-    if (!device)
-        device = sdi_new(SDI_DEVICE);
-    cl_device_id found = device;
+    for (cl_uint i = 0; make_all() && i < sdi_session.num_devices; i++) {
+        cl_ulong own = sdi_session.limits[i].type | (i == 0 ? CL_DEVICE_TYPE_DEFAULT : 0);
+        if (!(type & own))
+            continue;
+        if (num < most)
+            devices[num] = all[i];
+        num++;
+    }
     sdi_unlock();
-    return found;
+    return num;
 }
 
 cl_int sdi_clGetDeviceIDs(cl_platform_id platform, cl_ulong type, cl_uint num_entries, cl_device_id *devices,
@@ -32,17 +58,11 @@ cl_int sdi_clGetDeviceIDs(cl_platform_id platform, cl_ulong type, cl_uint num_en
         return CL_INVALID_DEVICE_TYPE;
     if ((devices && num_entries == 0) || (!devices && !num_devices))
         return CL_INVALID_VALUE;
-    if (num_devices)
-        *num_devices = 0;
     sdi_leave_mark('d');
-    cl_device_id found = find();
-    if (!found || !(type & (sdi_session.limits.type | CL_DEVICE_TYPE_DEFAULT)))
-        return CL_DEVICE_NOT_FOUND;
-    if (devices)
-        devices[0] = found;
+    cl_uint found = sdi_devices_of_type(type, devices ? num_entries : 0, devices);
     if (num_devices)
-        *num_devices = 1;
-    return CL_SUCCESS;
+        *num_devices = found;
+    return found ? CL_SUCCESS : CL_DEVICE_NOT_FOUND;
 }
 
 cl_int sdi_clGetDeviceInfo(cl_device_id device, cl_uint param, size_t size, void *value, size_t *size_ret)
@@ -65,7 +85,7 @@ cl_int sdi_clGetDeviceInfo(cl_device_id device, cl_uint param, size_t size, void
         SDI_ANSWER(cl_ulong, 0);
     default: {
         size_t nbytes;
-        const void *fact = param >= SDI_FACT_IMAGE_FORMATS ? NULL : sdi_fact(param, &nbytes);
+        const void *fact = param >= SDI_FACT_IMAGE_FORMATS ? NULL : sdi_fact(device->number, param, &nbytes);
         return fact ? sdi_answer(fact, nbytes, size, value, size_ret) : CL_INVALID_VALUE;
     }
     }

@@ -6,11 +6,14 @@
 
 struct sdi_device {
     struct sdi_object object;
+    cl_uint number; /* among those that the service told of */
 };
 
 struct sdi_context {
     struct sdi_object object;
-    cl_device_id device;
+    cl_uint num_devices;
+    cl_device_id *devices;    /* each once */
+    struct sdi_limits limits; /* what at least one of them can do */
     intptr_t *properties; /* as given, with the final 0; or NULL */
     size_t num_properties;
     struct sdi_call *destructors;
@@ -23,6 +26,7 @@ SDI_FITS(struct sdi_context);
 struct sdi_queue {
     struct sdi_object object;
     cl_context context;
+    cl_device_id device;
     cl_ulong properties;
     cl_ulong *property_list; /* as given, with the final 0; or NULL */
     size_t num_property_list;
@@ -60,6 +64,15 @@ struct sdi_event {
     cl_event next_watched;
 };
 SDI_FITS(struct sdi_event);
+
+bool sdi_context_has(cl_context context, cl_device_id device);
+/* Of all there are, in their order; those of a type, up to `most`.  How many; 0: none, or no memory, or no service. */
+cl_uint sdi_devices_of_type(cl_ulong type, cl_uint most, cl_device_id *devices);
+/* `member` in the records of its commands. */
+static inline uint32_t sdi_queue_member(cl_command_queue queue)
+{
+    return sdi_session.num_devices > 1 ? queue->device->number + 1 : 0;
+}
 
 int sdi_event_status(cl_event event);
 /* Client lock held.  Whether there are user events that the application has not set. */

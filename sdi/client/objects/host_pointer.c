@@ -101,7 +101,7 @@ static void copy_to_snapshot(const void *work, size_t piece)
 
 cl_int sdi_host_new(cl_mem root)
 {
-    if (!(sdi_session.limits.type & CL_DEVICE_TYPE_CPU) || root->flags & CL_MEM_HOST_NO_ACCESS)
+    if (!(root->context->limits.type & CL_DEVICE_TYPE_CPU) || root->flags & CL_MEM_HOST_NO_ACCESS)
         return CL_SUCCESS;
     struct sdi_hosted *hosted = calloc(1, sizeof *hosted);
     uint8_t *changed = calloc(root->nbytes / PAGE_NBYTES + 1, 1);

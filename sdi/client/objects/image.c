@@ -71,7 +71,7 @@ static uint32_t access_bit(cl_uint type, cl_ulong flags)
 static const unsigned char *formats(size_t *num)
 {
     size_t nbytes = 0;
-    const void *found = sdi_fact(SDI_FACT_IMAGE_FORMATS, &nbytes);
+    const void *found = sdi_fact(0, SDI_FACT_IMAGE_FORMATS, &nbytes);
     *num = found ? nbytes / sizeof(struct sdi_wire_format_entry) : 0;
     return found;
 }
@@ -184,9 +184,9 @@ static void set_shape(struct sdi_image *image, const struct descriptor *given)
     image->region[2] = is_3d ? given->depth : is_2d_array ? given->layers : 1;
 }
 
-static cl_int check_size(const struct sdi_image *image)
+static cl_int check_size(cl_context context, const struct sdi_image *image)
 {
-    const struct sdi_limits *limits = &sdi_session.limits;
+    const struct sdi_limits *limits = &context->limits;
     size_t most[3] = {limits->image2d[0], limits->image2d[1], 1};
     switch (image->type) {
     case CL_MEM_OBJECT_IMAGE3D:
@@ -280,7 +280,7 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
     shape.pixel_nbytes = channels(format.order) * channel_nbytes(format.data_type);
     if (!shape.region[0] || !shape.region[1] || !shape.region[2])
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_DESCRIPTOR);
-    status = check_size(&shape);
+    status = check_size(context, &shape);
     if (status)
         return sdi_fail(errcode_ret, status);
     if ((host_ptr != NULL) != ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0))
@@ -292,7 +292,7 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
     if (!set_pitches(&shape, given->row_pitch, given->slice_pitch, &nbytes))
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_DESCRIPTOR);
-    if (nbytes > sdi_session.limits.max_alloc_nbytes || (shape.source && nbytes > shape.source->nbytes))
+    if (nbytes > context->limits.max_alloc_nbytes || (shape.source && nbytes > shape.source->nbytes))
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_SIZE);
     struct sdi_image *image = malloc(sizeof *image);
     if (!image)
@@ -312,7 +312,7 @@ static cl_mem create_from(cl_context context, const cl_ulong *properties, cl_ulo
     struct descriptor given;
     if (!sdi_is_context(context))
         return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
-    if (!sdi_session.limits.images)
+    if (!context->limits.images)
         return sdi_fail(errcode_ret, CL_INVALID_OPERATION);
     if (at)
         memcpy(&given, at, sizeof given);
@@ -339,7 +339,7 @@ static cl_mem create_old(cl_context context, cl_ulong flags, const void *format,
     cl_int status;
     if (!sdi_is_context(context))
         return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
-    if (!sdi_session.limits.images)
+    if (!context->limits.images)
         return sdi_fail(errcode_ret, CL_INVALID_OPERATION);
     cl_mem object = create(context, NULL, flags, format, &given, host_ptr, &status);
     if (!object)

@@ -25,14 +25,59 @@ static void give_id(struct sdi_kernel_table *table, uint64_t id)
     table->num_spare++;
 }
 
-/* Client lock held.  NULL: no memory. */
-static cl_kernel make(cl_program program, uint32_t index)
+static bool is_same_definition(const struct sdi_kernel_table *a, const struct sdi_kernel_table *b)
 {
-    struct sdi_kernel_table *table = &program->tables[index];
+    if (a->num_args != b->num_args)
+        return false;
+    for (uint32_t i = 0; i < a->num_args; i++) {
+        const struct sdi_argument *one = &a->arguments[i], *other = &b->arguments[i];
+        if (one->kind != other->kind || one->nbytes != other->nbytes || one->address != other->address
+            || one->access != other->access || strcmp(one->type_name, other->type_name) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Client lock held.  Finds the kernel in each build of the program; the first, or NULL and why. */
+static struct sdi_kernel_table *find_tables(cl_program program, const char *name, uint32_t *indices, cl_int *status)
+{
+    struct sdi_kernel_table *first = NULL;
+    *status = CL_INVALID_KERNEL_NAME;
+    for (cl_uint i = 0; i < program->num_targets; i++) {
+        const struct sdi_build *build = program->targets[i].build;
+        indices[i] = SDI_NO_KERNEL;
+        for (uint32_t at = 0; at < build->num_tables; at++) {
+            if (strcmp(build->tables[at].name, name) != 0)
+                continue;
+            indices[i] = at;
+            first = first ? first : &build->tables[at];
+            if (is_same_definition(first, &build->tables[at]))
+                break;
+            *status = CL_INVALID_KERNEL_DEFINITION;
+            return NULL;
+        }
+    }
+    return first;
+}
+
+/* Client lock held.  NULL, and why. */
+static cl_kernel make(cl_program program, const char *name, cl_int *status)
+{
+    uint32_t *indices = malloc(program->num_targets * sizeof *indices);
+    struct sdi_kernel_table *table = NULL;
+    *status = CL_OUT_OF_HOST_MEMORY;
+    if (indices)
+        table = find_tables(program, name, indices, status);
+    if (!table) {
+        free(indices);
+        return NULL;
+    }
     unsigned char *payload = calloc(1, table->payload_nbytes + 8);
     struct sdi_bound *bound = calloc(table->num_args + 1, sizeof *bound);
     cl_kernel kernel = payload && bound ? sdi_new(SDI_KERNEL) : NULL;
     if (!kernel) {
+        *status = CL_OUT_OF_HOST_MEMORY;
+        free(indices);
         free(payload);
         free(bound);
         return NULL;
@@ -49,11 +94,11 @@ static cl_kernel make(cl_program program, uint32_t index)
     sdi_hold(program);
     program->num_kernels++;
     kernel->table = table;
-    kernel->build = program->build;
     kernel->id = take_id(table, kernel);
-    kernel->index = index;
+    kernel->indices = indices;
     kernel->payload = payload;
     kernel->bound = bound;
+    *status = CL_SUCCESS;
     return kernel;
 }
 
@@ -65,17 +110,12 @@ cl_kernel sdi_clCreateKernel(cl_program program, const char *name, cl_int *errco
     cl_int status = CL_SUCCESS;
     sdi_lock();
     sdi_await_build(program);
-    uint32_t index = 0;
-    while (name && index < program->num_tables && strcmp(program->tables[index].name, name) != 0)
-        index++;
-    if (!program->build)
+    if (!sdi_executable(program))
         status = CL_INVALID_PROGRAM_EXECUTABLE;
     else if (!name)
         status = CL_INVALID_VALUE;
-    else if (index == program->num_tables)
-        status = CL_INVALID_KERNEL_NAME;
-    else if (!(kernel = make(program, index)))
-        status = CL_OUT_OF_HOST_MEMORY;
+    else
+        kernel = make(program, name, &status);
     sdi_unlock();
     if (status)
         return sdi_fail(errcode_ret, status);
@@ -83,6 +123,7 @@ cl_kernel sdi_clCreateKernel(cl_program program, const char *name, cl_int *errco
     return kernel;
 }
 
+/* All that the program's first executable has. */
 cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *kernels, cl_uint *num_ret)
 {
     if (!sdi_is_program(program))
@@ -90,21 +131,21 @@ cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *
     cl_int status = CL_SUCCESS;
     sdi_lock();
     sdi_await_build(program);
-    if (!program->build)
+    const struct sdi_build *build = sdi_executable(program);
+    if (!build)
         status = CL_INVALID_PROGRAM_EXECUTABLE;
-    else if (kernels && num < program->num_tables)
+    else if (kernels && num < build->num_tables)
         status = CL_INVALID_VALUE;
-    for (uint32_t i = 0; kernels && !status && i < program->num_tables; i++) {
-        kernels[i] = make(program, i);
+    for (uint32_t i = 0; kernels && !status && i < build->num_tables; i++) {
+        kernels[i] = make(program, build->tables[i].name, &status);
         if (kernels[i])
             continue;
-        status = CL_OUT_OF_HOST_MEMORY;
         while (i--)
             sdi_discard(kernels[i]);
         break;
     }
     if (!status && num_ret)
-        *num_ret = program->num_tables;
+        *num_ret = build->num_tables;
     sdi_unlock();
     return status;
 }
@@ -113,15 +154,16 @@ cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
 {
     if (!sdi_is_kernel(source))
         return sdi_fail(errcode_ret, CL_INVALID_KERNEL);
+    cl_int status;
     sdi_lock();
-    cl_kernel kernel = make(source->program, source->index);
+    cl_kernel kernel = make(source->program, source->table->name, &status);
     if (kernel) {
         memcpy(kernel->payload, source->payload, source->table->payload_nbytes);
         memcpy(kernel->bound, source->bound, source->table->num_args * sizeof *source->bound);
     }
     sdi_unlock();
     if (!kernel)
-        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+        return sdi_fail(errcode_ret, status);
     sdi_succeed(errcode_ret);
     return kernel;
 }
@@ -133,7 +175,8 @@ static void drop(void *object)
     cl_kernel kernel = object;
     free(kernel->payload);
     free(kernel->bound);
-    give_id(&kernel->program->tables[kernel->index], kernel->id);
+    free(kernel->indices);
+    give_id(kernel->table, kernel->id);
     kernel->program->num_kernels--;
     sdi_unhold(kernel->program);
 }
@@ -303,7 +346,7 @@ cl_int sdi_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_uint param, si
     if (index >= kernel->table->num_args)
         return CL_INVALID_ARG_INDEX;
     /* A program is not built again while it has kernels: its options stay. */
-    if (kernel->program->origin != SDI_FROM_SOURCE || !asks_for_argument_info(kernel->program->options))
+    if (kernel->program->origin != SDI_FROM_SOURCE || !asks_for_argument_info(sdi_executable(kernel->program)->options))
         return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
     const struct sdi_argument *argument = &kernel->table->arguments[index];
     switch (param) {
@@ -322,10 +365,23 @@ cl_int sdi_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_uint param, si
     }
 }
 
-/* The kernel's own local memory and that of its arguments set so far. */
-uint64_t sdi_kernel_local_nbytes(cl_kernel kernel)
+const struct sdi_kernel_table *sdi_kernel_on(cl_kernel kernel, cl_device_id device, uint64_t *build, uint32_t *index)
 {
-    uint64_t total = kernel->table->local_mem_nbytes;
+    /* A program is not built again while it has kernels. */
+    const struct sdi_target *target = sdi_target_of(kernel->program, device);
+    uint32_t found = target ? kernel->indices[target - kernel->program->targets] : SDI_NO_KERNEL;
+    if (found == SDI_NO_KERNEL)
+        return NULL;
+    if (build)
+        *build = target->build->id;
+    if (index)
+        *index = found;
+    return &target->build->tables[found];
+}
+
+uint64_t sdi_kernel_local_nbytes(cl_kernel kernel, const struct sdi_kernel_table *table, cl_device_id device)
+{
+    uint64_t total = table->limits[device->number].local_mem_nbytes;
     for (uint32_t i = 0; i < kernel->table->num_args; i++)
         if (kernel->table->arguments[i].kind == SDI_ARG_LOCAL) {
             uint64_t nbytes;
@@ -342,20 +398,25 @@ cl_int sdi_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_ui
 {
     if (!sdi_is_kernel(kernel))
         return CL_INVALID_KERNEL;
-    if (device && !sdi_is_device_id(device))
+    if (!device && kernel->program->num_targets == 1)
+        device = kernel->program->targets[0].device;
+    const struct sdi_kernel_table *table = NULL;
+    if (sdi_is_device_id(device))
+        table = sdi_kernel_on(kernel, device, NULL, NULL);
+    if (!table)
         return CL_INVALID_DEVICE;
-    const struct sdi_kernel_table *table = kernel->table;
+    const struct sdi_wire_work_group_entry *limits = &table->limits[device->number];
     switch (param) {
     case CL_KERNEL_WORK_GROUP_SIZE:
-        SDI_ANSWER(size_t, table->work_group_size);
+        SDI_ANSWER(size_t, limits->work_group_size);
     case CL_KERNEL_COMPILE_WORK_GROUP_SIZE:
         return sdi_answer(table->required_size, sizeof table->required_size, size, value, size_ret);
     case CL_KERNEL_LOCAL_MEM_SIZE:
-        SDI_ANSWER(cl_ulong, sdi_kernel_local_nbytes(kernel));
+        SDI_ANSWER(cl_ulong, sdi_kernel_local_nbytes(kernel, table, device));
     case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
-        SDI_ANSWER(size_t, table->preferred_multiple);
+        SDI_ANSWER(size_t, limits->preferred_multiple);
     case CL_KERNEL_PRIVATE_MEM_SIZE:
-        SDI_ANSWER(cl_ulong, table->private_mem_nbytes);
+        SDI_ANSWER(cl_ulong, limits->private_mem_nbytes);
     default:
         return CL_INVALID_VALUE; /* GLOBAL_WORK_SIZE too: this is neither a custom device nor a built-in kernel */
     }

@@ -31,7 +31,7 @@ cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_u
 static cl_int vendor(size_t size, void *value, size_t *size_ret)
 {
     size_t nbytes;
-    const void *found = !sdi_hidden() && sdi_session_start() ? sdi_fact(SDI_FACT_PLATFORM_VENDOR, &nbytes) : NULL;
+    const void *found = !sdi_hidden() && sdi_session_start() ? sdi_fact(0, SDI_FACT_PLATFORM_VENDOR, &nbytes) : NULL;
     return found ? sdi_answer(found, nbytes, size, value, size_ret)
                  : sdi_answer_text(UNKNOWN_VENDOR, size, value, size_ret);
 }

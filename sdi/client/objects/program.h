@@ -20,8 +20,7 @@ struct sdi_kernel_table {
     uint32_t num_args;
     bool prints; /* it may call printf */
     size_t required_size[3];
-    size_t work_group_size, preferred_multiple;
-    uint64_t local_mem_nbytes, private_mem_nbytes;
+    struct sdi_wire_work_group_entry *limits; /* on each device */
     struct sdi_argument *arguments;
     size_t payload_nbytes;
     struct sdi_sub_groups *sub_groups; /* what was asked about them; NULL: nothing */
@@ -31,20 +30,33 @@ struct sdi_kernel_table {
 
 enum sdi_origin { SDI_FROM_LINK = 0, SDI_FROM_SOURCE, SDI_FROM_BINARY };
 
+/* What one call made of a program, for one device of it or several. */
+struct sdi_build {
+    uint32_t refs; /* devices, and calls under way */
+    int status;
+    uint64_t id; /* of the executable, in the service; 0: none */
+    cl_uint binary_type;
+    char *object_code; /* what the service made and can make an executable from; or NULL */
+    size_t object_nbytes;
+    char *options, *log; /* or NULL */
+    struct sdi_kernel_table *tables;
+    uint32_t num_tables;
+};
+
+/* One device of a program, and what was built for it last; all begin with one that is nothing yet. */
+struct sdi_target {
+    cl_device_id device;
+    struct sdi_build *build;
+};
+
 struct sdi_program {
     struct sdi_object object;
     cl_context context;
     char *source; /* empty if it was not made from source */
     size_t source_nbytes;
-    uint32_t origin; /* FROM_BINARY: options are the binary's */
-    cl_uint binary_type;
-    int build_status;
-    uint64_t build; /* its id; 0: no executable */
-    char *object_code; /* what the service made of it and can make an executable from; or NULL */
-    size_t object_nbytes;
-    char *options, *log;
-    struct sdi_kernel_table *tables;
-    uint32_t num_tables;
+    uint32_t origin; /* FROM_BINARY: a build's options are the binary's */
+    cl_uint num_targets;
+    struct sdi_target *targets;
     uint32_t num_kernels; /* attached objects */
 };
 SDI_FITS(struct sdi_program);
@@ -58,10 +70,9 @@ struct sdi_bound {
 struct sdi_kernel {
     struct sdi_object object;
     cl_program program;
-    const struct sdi_kernel_table *table;
-    uint64_t build;
+    struct sdi_kernel_table *table; /* of the first device that has it; all others' arguments are the same */
     uint64_t id; /* in the records of its launches: that of a kernel before it, if one like it was released */
-    uint32_t index;
+    uint32_t *indices; /* by the program's targets: among the build's tables; SDI_NO_KERNEL: not built */
     unsigned char *payload; /* the arguments as an NDRANGE record has them */
     struct sdi_bound *bound;
 };
@@ -69,17 +80,20 @@ SDI_FITS(struct sdi_kernel);
 
 /* ---- program.c, binary.c, build.c ------------------------------------------------------------------------- */
 
-/* Takes the source over; NULL: no memory. */
-cl_program sdi_new_program(cl_context context, char *source, size_t nbytes);
+/* Takes the source over; for all devices of the context, or these, each of which counts once.  NULL: no memory. */
+cl_program sdi_new_program(cl_context context, char *source, size_t nbytes, cl_uint num_devices,
+                           const cl_device_id *devices);
+/* Client lock held.  A build with one reference, which is nothing yet; NULL: no memory. */
+struct sdi_build *sdi_new_build(void);
+void sdi_build_unref(struct sdi_build *build);
+/* The target of a device; NULL: it is none of the program's. */
+struct sdi_target *sdi_target_of(cl_program program, cl_device_id device);
+/* The first build with an executable; NULL: there is none. */
+struct sdi_build *sdi_executable(cl_program program);
 
-struct sdi_binary {
-    cl_uint type;
-    char *options, *object;
-    size_t object_nbytes;
-};
-size_t sdi_binary_nbytes(cl_program program);
-void sdi_write_binary(cl_program program, unsigned char *to);
-cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_binary *binary);
+size_t sdi_binary_nbytes(const struct sdi_build *build);
+void sdi_write_binary(const struct sdi_build *build, unsigned char *to);
+cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_build *build);
 
 /* Client lock held, and let go of while the program is being built by another thread: programs that give a callback
  * and then use the kernels at once work wherever builds are done when the call returns. */
@@ -102,6 +116,10 @@ cl_int sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_r
 
 /* ---- kernel.c ------------------------------------------------------------------------------------------------ */
 
-uint64_t sdi_kernel_local_nbytes(cl_kernel kernel);
+#define SDI_NO_KERNEL UINT32_MAX
+/* What a kernel is on a device; NULL: it was not built for that. */
+const struct sdi_kernel_table *sdi_kernel_on(cl_kernel kernel, cl_device_id device, uint64_t *build, uint32_t *index);
+/* The kernel's own local memory on a device and that of its arguments set so far. */
+uint64_t sdi_kernel_local_nbytes(cl_kernel kernel, const struct sdi_kernel_table *table, cl_device_id device);
 
 #endif

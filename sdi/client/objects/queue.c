@@ -9,7 +9,7 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
     if (properties & ~CL_QUEUE_KNOWN)
         status = CL_INVALID_VALUE;
     else if (properties & ~(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE)
-             || properties & ~sdi_session.limits.queue_properties)
+             || properties & ~sdi_session.limits[device->number].queue_properties)
         status = CL_INVALID_QUEUE_PROPERTIES;
     cl_command_queue queue = NULL;
     if (!status) {
@@ -24,6 +24,7 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
                 .listener = context->notify ? context->object.id : 0,
             };
             queue->context = context;
+            queue->device = device;
             sdi_hold(context);
             queue->properties = properties;
             queue->is_idle = true;
@@ -46,7 +47,6 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
         free(list);
         return sdi_fail(errcode_ret, status);
     }
-    (void)device;
     sdi_succeed(errcode_ret);
     return queue;
 }
@@ -56,7 +56,7 @@ cl_command_queue sdi_clCreateCommandQueue(cl_context context, cl_device_id devic
 {
     if (!sdi_is_context(context))
         return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
-    if (!sdi_is_device_id(device))
+    if (!sdi_is_device_id(device) || !sdi_context_has(context, device))
         return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
     return create(context, device, properties, NULL, 0, errcode_ret);
 }
@@ -68,7 +68,7 @@ cl_command_queue sdi_clCreateCommandQueueWithProperties(cl_context context, cl_d
     size_t num = 0;
     if (!sdi_is_context(context))
         return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
-    if (!sdi_is_device_id(device))
+    if (!sdi_is_device_id(device) || !sdi_context_has(context, device))
         return sdi_fail(errcode_ret, CL_INVALID_DEVICE);
     for (; list && list[num]; num += 2) {
         if (list[num] == CL_QUEUE_PROPERTIES)
@@ -108,7 +108,7 @@ cl_int sdi_clGetCommandQueueInfo(cl_command_queue queue, cl_uint param, size_t s
     case CL_QUEUE_CONTEXT:
         SDI_ANSWER(cl_context, queue->context);
     case CL_QUEUE_DEVICE:
-        SDI_ANSWER(cl_device_id, queue->context->device);
+        SDI_ANSWER(cl_device_id, queue->device);
     case CL_QUEUE_REFERENCE_COUNT:
         SDI_ANSWER(cl_uint, queue->object.refs);
     case CL_QUEUE_PROPERTIES:

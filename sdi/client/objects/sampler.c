@@ -10,7 +10,7 @@ static bool modes_valid(cl_ulong normalized, cl_ulong addressing, cl_ulong filte
 static cl_sampler create(cl_context context, const cl_ulong modes[3], const cl_ulong *properties, size_t num,
                          cl_int *errcode_ret)
 {
-    if (!sdi_session.limits.images)
+    if (!context->limits.images)
         return sdi_fail(errcode_ret, CL_INVALID_OPERATION);
     if (!modes_valid(modes[0], modes[1], modes[2]))
         return sdi_fail(errcode_ret, CL_INVALID_VALUE);

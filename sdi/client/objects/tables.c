@@ -50,6 +50,7 @@ void sdi_free_tables(struct sdi_kernel_table *tables, uint32_t num)
         }
         free(tables[i].arguments);
         free(tables[i].sub_groups);
+        free(tables[i].limits);
         free(tables[i].name);
         free(tables[i].attributes);
     }
@@ -90,7 +91,7 @@ static cl_int take_argument(struct reader *reader, struct sdi_argument *argument
     return status ? status : take_text(reader, entry.type_nbytes, &argument->type_name);
 }
 
-static cl_int take_kernel(struct reader *reader, struct sdi_kernel_table *table)
+static cl_int take_kernel(struct reader *reader, uint32_t num_devices, struct sdi_kernel_table *table)
 {
     struct sdi_wire_kernel_entry entry;
     if (!take(reader, &entry, sizeof entry) || entry.num_args > reader->left / sizeof(struct sdi_wire_argument_entry))
@@ -98,10 +99,11 @@ static cl_int take_kernel(struct reader *reader, struct sdi_kernel_table *table)
     for (int i = 0; i < 3; i++)
         table->required_size[i] = entry.required_size[i];
     table->prints = entry.prints != 0;
-    table->work_group_size = entry.work_group_size;
-    table->preferred_multiple = entry.preferred_multiple;
-    table->local_mem_nbytes = entry.local_mem_nbytes;
-    table->private_mem_nbytes = entry.private_mem_nbytes;
+    table->limits = calloc(num_devices, sizeof *table->limits);
+    if (!table->limits)
+        return CL_OUT_OF_HOST_MEMORY;
+    if (!take(reader, table->limits, num_devices * sizeof *table->limits))
+        return CL_OUT_OF_RESOURCES;
     cl_int status = take_text(reader, entry.name_nbytes, &table->name);
     if (!status)
         status = take_text(reader, entry.attributes_nbytes, &table->attributes);
@@ -135,7 +137,9 @@ cl_int sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_r
     if (!take(&reader, &head, sizeof head))
         return CL_OUT_OF_RESOURCES;
     cl_int status = take_text(&reader, head.log_nbytes, &result->log);
-    if (!status && head.num_kernels > reader.left / sizeof(struct sdi_wire_kernel_entry))
+    if (!status
+        && (head.num_kernels > reader.left / sizeof(struct sdi_wire_kernel_entry)
+            || (head.num_kernels && head.num_devices != sdi_session.num_devices)))
         status = CL_OUT_OF_RESOURCES;
     if (status)
         return status;
@@ -143,7 +147,7 @@ cl_int sdi_read_build(const unsigned char *at, size_t nbytes, struct sdi_build_r
     if (!made)
         return CL_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < head.num_kernels && !status; i++)
-        status = take_kernel(&reader, &made[i]);
+        status = take_kernel(&reader, head.num_devices, &made[i]);
     if (status) {
         sdi_free_tables(made, head.num_kernels);
         return status;

@@ -97,12 +97,13 @@ class Target:
     """What programs are built for.
 
     ``verified``: launches will run a second time, which must not print again.  ``note``: makes the notes that
-    kernels get on what they do.
+    kernels get on what they do.  ``is_image``: the application sees one device, not each member.
     """
 
     devices: Sequence[Device]
     verified: bool = False
     note: Note | None = None
+    is_image: bool = True
     cache: ProgramCache = field(default_factory=ProgramCache)
     dialect: Dialect = field(init=False)
 
@@ -227,7 +228,7 @@ def _made(
         if model.why_whole.endswith(TOO_MUCH):
             _log.warning("kernel %s runs whole on one member: %s", model.name, model.why_whole)
     devices = target.devices
-    facts: list[KernelFacts] = []
+    facts: list[tuple[KernelFacts, ...]] = []
     kernels: list[Kernel] = []
     log = found.log
     names = [model.name for model in found.kernels]
@@ -237,7 +238,9 @@ def _made(
         if missing:  # pocl has another name for a kernel that is named like a built-in function
             log += f"warning: there is no kernel '{model.name}': {missing[0].what}\n"
             continue
-        facts.append(_weakest([each for each in of_members if isinstance(each, KernelFacts)]))
+        weakest = _weakest([each for each in of_members if isinstance(each, KernelFacts)])
+        own = [each if isinstance(each, KernelFacts) else weakest for each in of_members]
+        facts.append((weakest,) if target.is_image else tuple(own))
         kernels.append(Kernel(model, access, found.has_global_variables))
     if target.note is not None and compiled is not None:
         for kernel in kernels:

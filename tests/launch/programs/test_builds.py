@@ -56,14 +56,20 @@ def test_the_limits_of_a_kernel_hold_on_every_member(members: list[Device]) -> N
     limits = [KernelFacts(256, 8, 100, 7), KernelFacts(64, 32, 40, 9)]
     target = Target([OtherLimits(m, own) for m, own in zip(members, limits, strict=True)])
     made = build(TINY, "", "", target)
-    assert made.facts == (KernelFacts(64, 32, 100, 9),)
+    assert made.facts == ((KernelFacts(64, 32, 100, 9),),)
+
+
+def test_members_that_are_devices_have_their_own_limits(members: list[Device]) -> None:
+    limits = [KernelFacts(256, 8, 100, 7), KernelFacts(64, 32, 40, 9)]
+    devices = [OtherLimits(m, own) for m, own in zip(members, limits, strict=True)]
+    assert build(TINY, "", "", Target(devices, is_image=False)).facts == (tuple(limits),)
 
 
 def test_limits_of_real_members_are_those_of_each_alone(members: list[Device]) -> None:
     together = build(TINY, "", "", Target(members)).facts
     alone = [build(TINY, "", "", Target([member])).facts for member in members]
     assert together == alone[0] == alone[1]
-    assert together[0].work_group_size > 0 and together[0].preferred_multiple > 0
+    assert together[0][0].work_group_size > 0 and together[0][0].preferred_multiple > 0
 
 
 def test_one_bad_part_fails_the_step_that_meets_it(members: list[Device]) -> None:

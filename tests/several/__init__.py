@@ -1,0 +1,1 @@
+"""Programs for several devices of one platform, none of which knows where these are."""
