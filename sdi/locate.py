@@ -15,6 +15,8 @@ from tempfile import NamedTemporaryFile
 from sdi import cache
 
 LIBRARY = Path("lib", "sdi", "libsdi_icd.so")
+INCLUDE = Path(__file__).resolve().parent / "include"
+"""Where a C compiler finds ``CL/cl_sdi.h``."""
 
 
 class NotInstalled(Exception):

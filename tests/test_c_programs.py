@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from sdi.locate import INCLUDE
 from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
 
 LIMIT_S = 180.0
-FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"]
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", f"-I{INCLUDE}"]
 LOADER = Path("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1")
 
 Compiled = Callable[[str], Path]
@@ -84,6 +85,12 @@ def test_programs_use_the_system_loader(compiled: Compiled) -> None:
 
 def test_eight_threads_compute_at_once(compiled: Compiled, members: int) -> None:
     on_image(members, compiled("tests/c/threads"))
+
+
+@pytest.mark.parametrize("image", ["on", "off"])
+def test_collective_commands_are_there_by_their_header(compiled: Compiled, members: int, image: str) -> None:
+    ended = on_image(members, compiled("tests/c/collectives"), SDI_IMAGE=image, SDI_SPLIT="")
+    assert ended.stdout == f"{members if image == 'off' else 1} devices\n" and not ended.stderr
 
 
 def test_rare_entry_points_work_and_call_back(compiled: Compiled, members: int) -> None:

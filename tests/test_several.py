@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from tests.image_runs import Run, image_environ, plain_environ, run
+from tests.several.stays_on_devices import COUNT
 
 LIMIT_S = 300.0
+RUN = (sys.executable, "-m", "sdi.cli", "run", "--")
 OF_ONE = (
     "atomic_results",
     "chained_scan",
@@ -32,6 +34,7 @@ OF_ONE = (
     "write_launch_write",
 )
 """Of tests/programs: what could differ where a queue says which member does it."""
+pytestmark = pytest.mark.timeout(LIMIT_S + 60)  # kernels of many types are built where none are kept
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
@@ -84,8 +87,7 @@ def test_the_devices_may_be_of_several_processes(members: int, plain: Arrays, tm
     nodes = {"SDI_TEST_NODES": "3", "SDI_TEST_FAR": "1"}
     environ = image_environ(members, SDI_IMAGE="off", SDI_STATS=str(stats), **nodes)
     module = ["-m", "tests.several.runner", "--out", str(tmp_path / "out.npz")]
-    sdi = [sys.executable, "-m", "sdi.cli", "run", "--", sys.executable]
-    done = run([*sdi, *module], environ, LIMIT_S)
+    done = run([*RUN, sys.executable, *module], environ, LIMIT_S)
     assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
     assert differing(arrays(tmp_path / "out.npz"), plain) == []
     assert sorted(done.stdout.split("\n")[:-1]) == [f"device {k}" for k in range(members)]
@@ -110,3 +112,54 @@ def test_what_is_about_splitting_is_said_to_have_no_effect(tmp_path: Path) -> No
         "sdi: WARNING: SDI_SPLIT=always has no effect: with SDI_IMAGE=off each member is a device, "
         "and nothing is split\n"
     )
+
+
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_collective_commands_leave_what_numpy_computes_on_three_ranks(members: int, tmp_path: Path) -> None:
+    environ = image_environ(members, SDI_IMAGE="off", SDI_TEST_NODES="3", SDI_TEST_FAR="1")
+    module = ["-m", "tests.several.runner", "--out", str(tmp_path / "out.npz"), "all_collectives"]
+    done = run([*RUN, sys.executable, *module], environ, LIMIT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    assert len(arrays(tmp_path / "out.npz")) == 10
+
+
+@pytest.mark.parametrize("image", ["on", "off"])
+def test_collective_commands_are_the_same_on_one_machine(image: str, tmp_path: Path) -> None:
+    ran("tests.several.runner", tmp_path / "out.npz", image_environ(2, SDI_IMAGE=image), "all_collectives")
+    assert len(arrays(tmp_path / "out.npz")) == 10
+
+
+def test_every_operation_on_every_type_is_what_numpy_computes(tmp_path: Path) -> None:
+    ran("tests.several.runner", tmp_path / "out.npz", image_environ(2, SDI_IMAGE="off"), "all_operations")
+    assert len(arrays(tmp_path / "out.npz")) == 8 * 10 + 2 * 4
+
+
+SENT = {
+    "Broadcast": 1,
+    "Scatter": 2 / 3,
+    "Gather": 1 / 3,
+    "AllGather": 2 / 3,
+    "AlltoAll": 2 / 3,
+    "Reduce": 1,
+    "AllReduce": 4 / 3,
+    "ReduceScatter": 2 / 3,
+    "Scan": 1,
+}
+"""The most that a rank sends of what its device has, where three ranks have a device each."""
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_collective_commands_send_no_byte_through_the_host_and_none_twice(name: str, tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    nodes = {"SDI_TEST_NODES": "3", "SDI_TEST_FAR": "1", "OCL_TEST_COLLECTIVE": name}
+    environ = image_environ(3, SDI_IMAGE="off", SDI_STATS=str(stats), **nodes)
+    module = ["-m", "tests.several.runner", "--out", str(tmp_path / "out.npz"), "stays_on_devices"]
+    done = run([*RUN, sys.executable, *module], environ, LIMIT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    counted = json.loads(stats.read_text())
+    moved = counted["bytes_moved"]
+    assert (moved["host_to_member"], moved["member_to_host"]) == (0, 64)
+    sent = [0] * 3
+    for link in counted["network"]:
+        sent[link["from"]] += link["bulk_nbytes"]
+    assert 0 < max(sent) <= SENT[name] * 4 * COUNT + 4096, sent

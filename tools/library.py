@@ -32,6 +32,7 @@ def install(target: Path) -> None:
 
 def check() -> int:
     """Compile the library and all C programs of tests, bench and demo with warnings as errors."""
+    from sdi.locate import INCLUDE
     from sdi.player.library import SOURCES, compile_player
     from sdi.wire.generate import CLIENT, compile_client
 
@@ -39,7 +40,7 @@ def check() -> int:
     with TemporaryDirectory(prefix="sdi-check-") as scratch:
         compile_client(Path(scratch))
         compile_player(Path(scratch))
-        folders = [f"-I{CLIENT}", f"-I{SOURCES}", f"-I{scratch}"]
+        folders = [f"-I{CLIENT}", f"-I{SOURCES}", f"-I{INCLUDE}", f"-I{scratch}"]
         for folder in ("tests", "bench", "demo"):
             for source in sorted((ROOT / folder).rglob("*.c")):
                 command = ["cc", *STRICT, *folders, "-fsyntax-only", str(source)]

@@ -6,12 +6,15 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from sdi.locate import image_environ, vendors
+from sdi.locate import INCLUDE, image_environ, vendors
 from sdi.settings import Settings
 
 
-def show(changes: Mapping[str, str], vendors_only: bool) -> int:
-    """Print shell commands, or only the directory for OCL_ICD_VENDORS."""
+def show(changes: Mapping[str, str], vendors_only: bool, include_only: bool = False) -> int:
+    """Print shell commands, or only the directory for OCL_ICD_VENDORS, or the one for the C compiler."""
+    if include_only:
+        print(INCLUDE)
+        return 0
     if vendors_only:
         print(vendors())
         return 0

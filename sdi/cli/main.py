@@ -54,7 +54,7 @@ def _call(options: argparse.Namespace) -> int:
         case "env":
             from sdi.cli.env import show
 
-            return show(_changes(options), vendors_only=options.vendors)
+            return show(_changes(options), vendors_only=options.vendors, include_only=options.include)
         case "devices":
             from sdi.cli.attributes import DevicesAsked
             from sdi.cli.devices import show_devices
@@ -179,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
         description='Prints shell commands; use as: eval "$(sdi env)"',
     )
     env.add_argument("--vendors", action="store_true", help="print only the value of OCL_ICD_VENDORS")
+    env.add_argument("--include", action="store_true", help="print only the folder in which <CL/cl_sdi.h> is")
 
     explain = commands.add_parser(
         "explain",

@@ -248,6 +248,26 @@ class Number(IntEnum):
     PROFILING_COMMAND_END, PROFILING_COMMAND_COMPLETE = 0x1283, 0x1284
 
 
+class Reduction(IntEnum):
+    """What collective commands do with two elements: of sdi's own extension, as all in ``sdi/include``."""
+
+    SUM, PRODUCT, MIN, MAX, BAND, BOR, BXOR, LAND, LOR, LXOR = range(0x53440000, 0x5344000A)
+
+
+class ElementType(IntEnum):
+    """Types of elements that no channel of an image has."""
+
+    SIGNED_INT64, UNSIGNED_INT64, DOUBLE = range(0x53440100, 0x53440103)
+
+
+class Collective(IntEnum):
+    """``CL_EVENT_COMMAND_TYPE`` of collective commands."""
+
+    BROADCAST_BUFFER, SCATTER_BUFFER, GATHER_BUFFER, ALL_GATHER_BUFFER = range(0x53440200, 0x53440204)
+    ALL_TO_ALL_BUFFER, REDUCE_BUFFER, ALL_REDUCE_BUFFER = range(0x53440204, 0x53440207)
+    REDUCE_SCATTER_BUFFER, SCAN_BUFFER = 0x53440207, 0x53440208
+
+
 PREFIXES: dict[type[IntEnum], str] = {
     Status: "",
     ExecutionStatus: "",
@@ -268,6 +288,9 @@ PREFIXES: dict[type[IntEnum], str] = {
     ArgumentAddress: "KERNEL_ARG_ADDRESS_",
     ArgumentAccess: "KERNEL_ARG_ACCESS_",
     ArgumentType: "KERNEL_ARG_TYPE_",
+    Reduction: "SDI_REDUCE_",
+    ElementType: "SDI_",
+    Collective: "SDI_COMMAND_",
 }
 """What C's names begin with, behind ``CL_``."""
 OF_64_BITS = frozenset({DeviceType, QueueProperties, MemFlags, MapFlags, MigrationFlags, ArgumentType})

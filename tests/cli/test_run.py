@@ -203,6 +203,10 @@ def test_env_prints_what_a_shell_can_read() -> None:
     assert shown.stdout == f"3 {sdi('env', '--vendors').stdout}"
 
 
+def test_env_says_where_the_header_of_the_extension_is() -> None:
+    assert (Path(sdi("env", "--include").stdout.strip()) / "CL" / "cl_sdi.h").is_file()
+
+
 def test_vendors_fall_back_to_the_users_cache(library: Path, tmp_path: Path) -> None:
     (library.parent / "vendors").write_text("in the way: not a folder")
     done = sdi("env", "--vendors", XDG_CACHE_HOME=str(tmp_path / "cache"))

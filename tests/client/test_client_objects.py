@@ -26,12 +26,13 @@ from tests.client.test_client_binding import (
 
 def a_program_that_asks_for_platforms_starts_no_service(cl: Cl) -> None:
     platform = cl.platform()
-    expected = {0x0900: "FULL_PROFILE", 0x0904: "cl_khr_icd", 0x0920: "SDI"}
+    expected = {0x0900: "FULL_PROFILE", 0x0904: "cl_khr_icd cl_sdi_collectives", 0x0920: "SDI"}
     assert {p: cl.text("clGetPlatformInfo", platform, p) for p in expected} == expected
     assert cl.text("clGetPlatformInfo", platform, 0x0901).startswith("OpenCL 3.0 sdi ")
     assert cl.number("clGetPlatformInfo", platform, 0x0905) == 1
     assert cl.number("clGetPlatformInfo", platform, 0x0906) == 3 << 22
-    assert cl.info("clGetPlatformInfo", platform, 0x0907) == struct.pack("<I64s", 1 << 22, b"cl_khr_icd")
+    versions = [struct.pack("<I64s", 1 << 22, name) for name in (b"cl_khr_icd", b"cl_sdi_collectives")]
+    assert cl.info("clGetPlatformInfo", platform, 0x0907) == b"".join(versions)
     assert cl.clGetPlatformInfo(platform, 0x0999, 0, None, None) == -30
     assert cl.clGetPlatformInfo(platform, 0x0902, 2, (ctypes.c_char * 2)(), None) == -30
     assert cl.clUnloadPlatformCompiler(platform) == cl.clUnloadCompiler() == 0
@@ -43,7 +44,7 @@ def the_vendor_of_the_platform_is_the_services(cl: Cl) -> None:
     assert cl.text("clGetPlatformInfo", platform, 0x0903) == "Fake vendor"
     assert cl.clGetPlatformInfo(platform, 0x0903, 11, (ctypes.c_char * 11)(), None) == -30
     assert cl.number("clGetDeviceInfo", device, 0x4003) == 32
-    for private in (0x80000001, 0x80000002):
+    for private in (0x80000001, 0x80000002, 0x80000003):
         assert cl.clGetDeviceInfo(device, private, 0, None, None) == -30
 
 

@@ -6,7 +6,7 @@ import ctypes
 import struct
 from ctypes import byref, c_char_p, c_int32, c_uint32, c_void_p
 
-from tests.client.test_client_binding import ADD, READ_WRITE, Cl, handles, sizes
+from tests.client.test_client_binding import ADD, COPY_HOST_PTR, READ_WRITE, Cl, handles, sizes
 
 TYPE_CPU, TYPE_GPU, TYPE_DEFAULT, TYPE_ALL = 2, 4, 1, 0xFFFFFFFF
 DEVICES = 3
@@ -208,6 +208,45 @@ def parts_are_linked_for_the_devices_that_have_all_of_them(cl: Cl) -> None:
     assert _handles(cl.info("clGetProgramInfo", linked, 0x1163)) == devices[:2]
 
 
+def _extension(cl: Cl, name: str, *types: type) -> object:
+    find = cl.loader.clGetExtensionFunctionAddressForPlatform
+    find.restype, find.argtypes = c_void_p, [c_void_p, c_char_p]
+    waits = (c_uint32, c_void_p, c_void_p)
+    return ctypes.CFUNCTYPE(c_int32, *types, *waits)(find(cl.platform(), name.encode()))
+
+
+def collective_commands_are_commands_of_the_first_queue(cl: Cl) -> None:
+    devices = _devices(cl)
+    context = _context(cl, *devices)
+    size = ctypes.c_size_t
+    lists = (c_void_p, c_uint32, c_void_p, c_void_p, size, c_void_p, size)
+    broadcast = _extension(cl, "clEnqueueBroadcastBuffer", *lists)
+    extensions = cl.text("clGetPlatformInfo", cl.platform(), 0x0904).split()
+    assert extensions == ["cl_khr_icd", "cl_sdi_collectives"]
+    for properties in (0, 1):
+        queues = [cl.make("clCreateCommandQueue", context, each, properties) for each in reversed(devices)]
+        source = cl.buffer(context, 64, COPY_HOST_PTR, ctypes.create_string_buffer(b"x" * 64, 64))
+        targets = [cl.buffer(context, 64) for _ in devices]
+        gate, done = cl.user_event(context), c_void_p()
+        before = len(cl.records("COPY"))
+        arguments = (handles(queues), 3, source, handles(targets), 0, None, 64)
+        cl.check(broadcast(*arguments, 1, handles([gate]), byref(done)))
+        assert done.value and cl.number("clGetEventInfo", done, 0x11D1) == 0x53440200
+        cl.check(cl.clSetUserEventStatus(gate, 0))
+        assert cl.wait(done.value) == 0
+        copies = cl.records("COPY")[before:]
+        assert [each["member"] for each in copies] == [1, 2, 3]
+        assert len({each["queue"] for each in copies}) == 1
+        ids, first = [each["id"] for each in copies], copies[0]["waits"]
+        assert len(first) == 1 and cl.last("MARKER")["waits"] == ids
+        ahead = [[], ids[:1], ids[1:2]] if properties else [[]] * 3  # of queues without order: one by one
+        assert [each["waits"] for each in copies] == [first + more for more in ahead]
+        assert copies[1]["source"] == copies[0]["source"]
+        assert copies[2]["source"] == copies[0]["target"]  # down a tree
+        for queue, target in zip(queues, targets, strict=True):
+            assert cl.read(queue, target, 64) == b"x" * 64
+
+
 PROGRAMS = (
     devices_are_told_apart,
     contexts_have_the_devices_that_they_were_made_for,
@@ -217,5 +256,6 @@ PROGRAMS = (
     builds_fail_for_one_device_alone,
     kernels_are_defined_alike_on_all_devices,
     parts_are_linked_for_the_devices_that_have_all_of_them,
+    collective_commands_are_commands_of_the_first_queue,
 )
 """All with SDI_FAKE_DEVICES."""

@@ -79,7 +79,9 @@ def test_the_wheel_holds_the_library_and_all_modules_and_nothing_else(wheel: Pat
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi").rglob("*.py")}
-    headers = {str(path.relative_to(ROOT)) for path in (ROOT / "sdi" / "clc").rglob("*.h")}
+    folders = (ROOT / "sdi" / "clc", ROOT / "sdi" / "include")
+    headers = {str(path.relative_to(ROOT)) for folder in folders for path in folder.rglob("*.h")}
+    assert "sdi/include/CL/cl_sdi.h" in headers
     data = {
         "sdi/py.typed",
         "sdi/clc/preprocess/nvidia_macros.json",

@@ -14,6 +14,8 @@ from sdi.wire.layout import Field
 
 ROOT = Path(sdi.__file__).parent
 TABLE = "wire/"
+PUBLIC = "include/"
+"""What programs include: its numbers are compared with the table by ``test_opencl``."""
 # Where OpenCL's numbers begin that are no bits and no small counts: parameters, formats, modes.
 OPENCL = (range(0x0900, 0x0930), range(0x1000, 0x1300), range(0x4000, 0x4200))
 NOT_OPENCL = {("limits.py", "0x4000")}  # MAP_NORESERVE
@@ -24,7 +26,8 @@ _DEFINES = re.compile(r"\b_*(?:CL|CU|CUDA|NVML)_[A-Z0-9_]+\s*=\s*-?[0-9]|#define
 def sources() -> dict[str, str]:
     """sdi's own, by path below the package."""
     found = (path for ending in ("*.py", "*.c", "*.h") for path in sorted(ROOT.rglob(ending)))
-    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in found}
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in found}
+    return {path: text for path, text in texts.items() if not path.startswith(PUBLIC)}
 
 
 def numbers(path: str, text: str) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pyopencl as cl
 import pytest
 
+from sdi.locate import INCLUDE
 from sdi.wire import opencl
 
 PYOPENCL = {
@@ -42,6 +45,7 @@ PREFIXED = {
     "EVENT_": cl.event_info,
     "PROFILING_COMMAND_": cl.profiling_info,
 }
+EXTENSION = (opencl.Reduction, opencl.ElementType, opencl.Collective)
 OWN = {"KNOWN"}  # bits that there are: sdi's own name
 
 
@@ -62,3 +66,10 @@ def test_each_number_with_a_whole_name_is_the_one_of_that_name(prefix: str) -> N
     both = theirs.keys() & ours.keys()
     assert {name: ours[name] for name in both} == {name: theirs[name] for name in both}
     assert 2 * len(both) >= len(theirs), sorted(theirs.keys() - both)
+
+
+def test_the_header_for_programs_has_the_numbers_of_the_extension() -> None:
+    text = (INCLUDE / "CL" / "cl_sdi.h").read_text(encoding="utf-8")
+    defined = {name: int(value, 16) for name, value in re.findall(r"#define (CL_SDI_\w+) (0x\w+)\n", text)}
+    tables = [(opencl.PREFIXES[table], each) for table in EXTENSION for each in table]
+    assert defined == {f"CL_{prefix}{each.name}": each.value for prefix, each in tables}

@@ -44,7 +44,7 @@ static cl_int send_copy(struct sdi_record *record, cl_command_queue queue, cl_ui
     return sdi_enqueue_using(record, queue, type, uses, event);
 }
 
-static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_command_queue queue, cl_mem source, cl_mem target,
+static struct sdi_rec_copy *open_copy(struct sdi_record *record, uint32_t member, cl_mem source, cl_mem target,
                                       size_t source_offset, size_t target_offset, struct sdi_waits waits)
 {
     struct sdi_rec_copy *body = sdi_record_open(record, SDI_OP_COPY, sizeof *body, waits, false, 0);
@@ -55,7 +55,7 @@ static struct sdi_rec_copy *open_copy(struct sdi_record *record, cl_command_queu
         body->target = target->root->object.id;
         body->source_offset = source->origin + source_offset;
         body->target_offset = target->origin + target_offset;
-        body->member = sdi_queue_member(queue);
+        body->member = member;
     }
     return body;
 }
@@ -64,7 +64,8 @@ cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struc
                 const struct sdi_box *to, struct sdi_waits waits, cl_event *event)
 {
     struct sdi_record record;
-    struct sdi_rec_copy *body = open_copy(&record, queue, source, target, from->offset, to->offset, waits);
+    struct sdi_rec_copy *body = open_copy(&record, sdi_queue_member(queue), source, target, from->offset, to->offset,
+                                          waits);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
     for (int i = 0; i < 3; i++)
@@ -80,6 +81,19 @@ cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struc
     }
     return send_copy(&record, queue, type, source, from->offset, from->end - from->offset, target, to->offset,
                      to->end - to->offset, event);
+}
+
+cl_int sdi_copy_to(cl_command_queue queue, cl_device_id device, cl_uint type, cl_mem source, size_t source_offset,
+                   cl_mem target, size_t target_offset, size_t nbytes, struct sdi_waits waits, cl_event *event)
+{
+    struct sdi_record record;
+    struct sdi_rec_copy *body = open_copy(&record, sdi_device_member(device), source, target, source_offset,
+                                          target_offset, waits);
+    if (!body)
+        return CL_OUT_OF_HOST_MEMORY;
+    body->region[0] = nbytes;
+    body->region[1] = body->region[2] = 1;
+    return send_copy(&record, queue, type, source, source_offset, nbytes, target, target_offset, nbytes, event);
 }
 
 cl_int sdi_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem target, size_t source_offset,
@@ -101,14 +115,8 @@ cl_int sdi_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem source, cl_mem tar
         if ((from < to ? to - from : from - to) < nbytes)
             return CL_MEM_COPY_OVERLAP;
     }
-    struct sdi_record record;
-    struct sdi_rec_copy *body = open_copy(&record, queue, source, target, source_offset, target_offset, waits);
-    if (!body)
-        return CL_OUT_OF_HOST_MEMORY;
-    body->region[0] = nbytes;
-    body->region[1] = body->region[2] = 1;
-    return send_copy(&record, queue, CL_COMMAND_COPY_BUFFER, source, source_offset, nbytes, target, target_offset,
-                     nbytes, event);
+    return sdi_copy_to(queue, queue->device, CL_COMMAND_COPY_BUFFER, source, source_offset, target, target_offset, nbytes,
+                       waits, event);
 }
 
 cl_int sdi_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem source, cl_mem target, const size_t *source_origin,

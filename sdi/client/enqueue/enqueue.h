@@ -142,6 +142,9 @@ cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, stru
 /* Enqueues a copy between boxes, whose offsets count from the first bytes of the objects. */
 cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struct sdi_box *from, cl_mem target,
                 const struct sdi_box *to, struct sdi_waits waits, cl_event *event);
+/* Enqueues a copy of a run of bytes to a device, by any queue. */
+cl_int sdi_copy_to(cl_command_queue queue, cl_device_id device, cl_uint type, cl_mem source, size_t source_offset,
+                   cl_mem target, size_t target_offset, size_t nbytes, struct sdi_waits waits, cl_event *event);
 /* Sends the record of a fill of these bytes, counted from the object's first. */
 cl_int sdi_enqueue_fill(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem buffer, size_t offset,
                         size_t nbytes, cl_event *event);

@@ -68,11 +68,12 @@ SDI_FITS(struct sdi_event);
 bool sdi_context_has(cl_context context, cl_device_id device);
 /* Of all there are, in their order; those of a type, up to `most`.  How many; 0: none, or no memory, or no service. */
 cl_uint sdi_devices_of_type(cl_ulong type, cl_uint most, cl_device_id *devices);
-/* `member` in the records of its commands. */
-static inline uint32_t sdi_queue_member(cl_command_queue queue)
+/* `member` in the records of commands that are for a device, or a queue's. */
+static inline uint32_t sdi_device_member(cl_device_id device)
 {
-    return sdi_session.num_devices > 1 ? queue->device->number + 1 : 0;
+    return sdi_session.num_devices > 1 ? device->number + 1 : 0;
 }
+static inline uint32_t sdi_queue_member(cl_command_queue queue) { return sdi_device_member(queue->device); }
 
 int sdi_event_status(cl_event event);
 /* Client lock held.  Whether there are user events that the application has not set. */

@@ -69,6 +69,15 @@ cl_int sdi_release(void *handle, enum sdi_kind kind, cl_int invalid);
     cl_int sdi_clRetain##name(type object) { return sdi_retain(object, kind, invalid); } \
     cl_int sdi_clRelease##name(type object) { return sdi_release(object, kind, invalid); }
 
+/* What clGetExtensionFunctionAddressForPlatform finds beside the functions of the dispatch table; when the library is
+ * loaded. */
+struct sdi_extension_function {
+    const char *name;
+    sdi_function function;
+    struct sdi_extension_function *next;
+};
+void sdi_register_extension_function(struct sdi_extension_function *function);
+
 /* ---- answers ------------------------------------------------------------------------------------------ */
 
 /* Answers a clGet*Info query by `nbytes` bytes at `data`. */

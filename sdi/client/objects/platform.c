@@ -1,7 +1,7 @@
 /* The platform: known without a service (but its vendor), valid in every process. */
 #include "objects/event.h"
 
-#define EXTENSIONS "cl_khr_icd"
+#define EXTENSIONS "cl_khr_icd cl_sdi_collectives"
 #define UNKNOWN_VENDOR "sdi"
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -38,7 +38,7 @@ static cl_int vendor(size_t size, void *value, size_t *size_ret)
 
 cl_int sdi_clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret)
 {
-    static const struct name_version extensions[] = {{1u << 22, EXTENSIONS}};
+    static const struct name_version extensions[] = {{1u << 22, "cl_khr_icd"}, {1u << 22, "cl_sdi_collectives"}};
     if (!sdi_is_platform_id(platform))
         return CL_INVALID_PLATFORM;
     switch (param) {
@@ -65,10 +65,21 @@ cl_int sdi_clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size
     }
 }
 
+static struct sdi_extension_function *extension_functions;
+
+void sdi_register_extension_function(struct sdi_extension_function *function)
+{
+    function->next = extension_functions;
+    extension_functions = function;
+}
+
 void *sdi_clGetExtensionFunctionAddress(const char *name)
 {
     if (!name)
         return NULL;
+    for (const struct sdi_extension_function *at = extension_functions; at; at = at->next)
+        if (strcmp(at->name, name) == 0)
+            return (void *)at->function;
     if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0)
         name = "clGetPlatformIDs";
     if (strcmp(name, "clGetPlatformInfo") == 0)
