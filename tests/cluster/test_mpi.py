@@ -44,6 +44,21 @@ def test_programs_leave_the_plain_drivers_bytes_on_members_of_three_ranks(tmp_pa
     assert not [name for name, array in wanted.items() if array.tobytes() != found[name].tobytes()]
 
 
+@pytest.mark.parametrize("way", [{}, {"SDI_TEST_FAR": "1"}], ids=["near", "far"])
+def test_each_member_of_a_job_may_be_a_device_of_its_own(way: dict[str, str], tmp_path: Path) -> None:
+    names = ("n_body", "pipeline", "stencil")
+    runner = [sys.executable, "-m", "tests.several.runner", "--out"]
+    plain, job = tmp_path / "plain.npz", tmp_path / "job.npz"
+    assert run([*runner, plain, *names], plain_environ(), TIMEOUT_S).returncode == 0
+    apart = environ(3, SDI_IMAGE="off", SDI_SPLIT="", **way)
+    command = [*mpiexec(3), *SDI, "run", "--", *runner, job, *names, "all_collectives"]
+    done = run(command, apart, TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    wanted, found = arrays(plain), arrays(job)
+    assert [name for name, array in wanted.items() if array.tobytes() != found[name].tobytes()] == []
+    assert len(found) - len(wanted) == 10
+
+
 def test_devices_lists_nodes_and_takes_members_from_all_of_them() -> None:
     done = run([*mpiexec(3), *SDI, "devices"], environ(5), TIMEOUT_S)
     assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"

@@ -35,7 +35,11 @@ class Api:
         raise AttributeError(f"the loader lacks {name}")
 
     def device(self) -> int:
-        """The first device of the platform named by ``OCL_TEST_PLATFORM``, or of the first of all."""
+        """The first of ``devices``."""
+        return self.devices()[0]
+
+    def devices(self) -> list[int]:
+        """The devices of the platform named by ``OCL_TEST_PLATFORM``, or of the first of all."""
         found, count = (ctypes.c_void_p * 16)(), ctypes.c_uint32()
         assert self.clGetPlatformIDs(16, found, ctypes.byref(count)) == 0
         wanted = os.environ.get("OCL_TEST_PLATFORM", "").encode()
@@ -43,7 +47,6 @@ class Api:
             name = ctypes.create_string_buffer(256)
             assert self.clGetPlatformInfo(platform, PLATFORM_NAME, 256, name, None) == 0
             if wanted in name.value:
-                device = ctypes.c_void_p()
-                assert self.clGetDeviceIDs(platform, DEVICE_TYPE_ALL, 1, ctypes.byref(device), None) == 0
-                return int(device.value or 0)
+                assert self.clGetDeviceIDs(platform, DEVICE_TYPE_ALL, 16, found, ctypes.byref(count)) == 0
+                return [int(device or 0) for device in found[: count.value]]
         raise LookupError(f"no platform {wanted.decode()}")

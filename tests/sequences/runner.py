@@ -36,8 +36,10 @@ Ended = list[Any]
 class Runner(PixelSteps):
     """One sequence.  Methods named as the steps are."""
 
-    def __init__(self, api: Api, device: int, seed: int) -> None:
-        self.api, self.device = api, device
+    def __init__(self, api: Api, devices: Sequence[int], seed: int) -> None:
+        """Queues are for ``devices`` in turn."""
+        self.api, self.devices, self.device = api, devices, devices[0]
+        self.num_queues = 0
         self.random = random.Random(seed)
         self.code = ctypes.c_int32()
         self.handles: dict[str, int] = {}
@@ -48,7 +50,8 @@ class Runner(PixelSteps):
         self.made_once: dict[str, int] = {}
         self.expected = self.roots = 0
         self.lock = threading.Lock()
-        self.context = self.made(api.clCreateContext(None, 1, self.array([device]), None, None, self.error()))
+        all_of_them = (len(devices), self.array(devices))
+        self.context = self.made(api.clCreateContext(None, *all_of_them, None, None, self.error()))
         for name in ("h0", "h1", "h2"):
             self.memory[name] = (ctypes.c_char * (1 << 15)).from_buffer_copy(self.bytes(1 << 15))
 
@@ -108,7 +111,9 @@ class Runner(PixelSteps):
     # -- objects -------------------------------------------------------------------------------------
 
     def create_queue(self, name: str, properties: int) -> Ended:
-        made = self.api.clCreateCommandQueue(self.context, self.device, properties, self.error())
+        device = self.devices[self.num_queues % len(self.devices)]
+        self.num_queues += 1
+        made = self.api.clCreateCommandQueue(self.context, device, properties, self.error())
         return self.keep_object(name, made)
 
     def create_buffer(self, name: str, flags: int, nbytes: int) -> Ended:
@@ -164,20 +169,20 @@ class Runner(PixelSteps):
 
     def from_binary(self, program: str) -> Ended:
         """Replace the program by one made from its binary."""
-        old = self.get(program)
-        size = ctypes.c_size_t()
-        code = self.api.clGetProgramInfo(old, 0x1165, 8, ctypes.byref(size), None)
-        if code or not size.value:
+        old, count = self.get(program), len(self.devices)
+        sizes = (ctypes.c_size_t * count)()
+        code = self.api.clGetProgramInfo(old, 0x1165, 8 * count, sizes, None)
+        if code or not sizes[0]:
             return [code]
-        binary = ctypes.create_string_buffer(size.value)
-        pointers = self.array([ctypes.addressof(binary)])
-        codes = [self.api.clGetProgramInfo(old, 0x1166, 8, pointers, None)]
-        status = ctypes.c_int32()
+        binaries = [ctypes.create_string_buffer(size) for size in sizes]
+        pointers = self.array([ctypes.addressof(binary) for binary in binaries])
+        codes = [self.api.clGetProgramInfo(old, 0x1166, 8 * count, pointers, None)]
+        states = (ctypes.c_int32 * count)()
         made = self.api.clCreateProgramWithBinary(
-            self.context, 1, self.array([self.device]), ctypes.byref(size), pointers, ctypes.byref(status),
-            self.error(),
-        )  # fmt: skip
-        codes += [self.code.value, status.value, bool(made)]
+            self.context, count, self.array(self.devices), sizes, pointers, states, self.error()
+        )
+        assert len(set(states)) == 1
+        codes += [self.code.value, states[0], bool(made)]
         if made:
             codes += [self.api.clBuildProgram(made, 0, None, b"", None, None)]
             self.handles[program] = made
@@ -408,7 +413,9 @@ class Runner(PixelSteps):
 
     def look_at_program(self, program: str) -> Ended:
         handle = self.get(program)
-        about = [self.info(self.api.clGetProgramInfo, handle, param=p) for p in (0x1162, 0x1167)]
+        about = [self.info(self.api.clGetProgramInfo, handle, param=0x1167)]
+        devices = self.info(self.api.clGetProgramInfo, handle, param=0x1163)
+        about.append([devices[0], len(bytes.fromhex(devices[1])) // 8 == len(self.devices)])
         names = self.info(self.api.clGetProgramInfo, handle, param=0x1168)
         if names[0] == 0:
             names[1] = sorted(bytes.fromhex(names[1]).rstrip(b"\0").decode().split(";"))
@@ -465,9 +472,11 @@ class Runner(PixelSteps):
         return [sorted(set(codes)), destroyed == self.roots]
 
 
-def run(api: Api, device: int, seed: int, steps: Sequence[Step], trace: bool = False) -> list[Ended]:
+def run(
+    api: Api, devices: Sequence[int], seed: int, steps: Sequence[Step], trace: bool = False
+) -> list[Ended]:
     """How each step ended."""
-    runner = Runner(api, device, seed)
+    runner = Runner(api, devices, seed)
     found = []
     for number, (op, arguments) in enumerate(steps):
         if trace:
@@ -479,9 +488,9 @@ def run(api: Api, device: int, seed: int, steps: Sequence[Step], trace: bool = F
 def main(arguments: list[str]) -> None:
     """See the module."""
     api = Api()
-    device, trace = api.device(), arguments[2:] == ["trace"]
+    devices, trace = api.devices(), arguments[2:] == ["trace"]
     for seed in range(int(arguments[0]), int(arguments[1])):
-        print(json.dumps({"seed": seed, "ended": run(api, device, seed, generate(seed), trace)}), flush=True)
+        print(json.dumps({"seed": seed, "ended": run(api, devices, seed, generate(seed), trace)}), flush=True)
 
 
 if __name__ == "__main__":

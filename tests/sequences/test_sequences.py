@@ -34,6 +34,16 @@ def test_sequences_with_members_too_small_for_their_buffers_end_the_same() -> No
     assert not any(found), "\n".join(text for text in found if text)
 
 
+@pytest.mark.timeout(600)
+def test_sequences_whose_queues_are_for_several_devices_end_the_same() -> None:
+    first, count = 2000, 40
+    with ThreadPoolExecutor(2) as pool:
+        settings = {"SDI_IMAGE": "off", "SDI_SPLIT": ""}
+        plain, *apart = pool.map(lambda members: ends(first, count, members, settings), (0, 2, 3))
+    found = [difference(seed, plain[seed], each[seed]) for each in apart for seed in plain]
+    assert not any(found), "\n".join(text for text in found if text)
+
+
 @pytest.mark.parametrize("seed", [*range(20), 1115])  # which once had no whole buffer left
 def test_a_sequence_is_the_same_each_time_and_does_a_bit_of_everything(seed: int) -> None:
     steps = generate(seed)

@@ -42,8 +42,8 @@ SDI_AT_FORK(forget)
 
 static const char SOURCE[] = "#define T %s\n"
                              "#define W %s\n"
-                             "__kernel void sdi_reduce(__global T *into, __global const T *left, __global const T *right,\n"
-                             "                         ulong count)\n"
+                             "__kernel void sdi_reduce(__global T *into, __global const T *left,\n"
+                             "                         __global const T *right, ulong count)\n"
                              "{\n"
                              "    size_t i = get_global_id(0);\n"
                              "    if (i < count) {\n"
@@ -58,7 +58,8 @@ static cl_int build(unsigned operation, unsigned type, struct sdi_reduction *mad
     char record[sizeof(struct sdi_rec_build) + sizeof SOURCE + 128] = {0};
     struct sdi_rec_build *body = (void *)record;
     size_t room = sizeof record - sizeof *body - 8;
-    int length = snprintf((char *)(body + 1), room, SOURCE, types[type].name, types[type].wide, operations[operation].text);
+    int length = snprintf((char *)(body + 1), room, SOURCE, types[type].name, types[type].wide,
+                          operations[operation].text);
     body->op = SDI_OP_BUILD;
     body->source_nbytes = (size_t)length;
     body->nbytes = (uint32_t)(sizeof *body + sdi_padded((size_t)length));

@@ -365,7 +365,8 @@ cl_int sdi_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_uint param, si
     }
 }
 
-const struct sdi_kernel_table *sdi_kernel_on(cl_kernel kernel, cl_device_id device, uint64_t *build, uint32_t *index)
+const struct sdi_kernel_table *sdi_kernel_on(cl_kernel kernel, cl_device_id device, uint64_t *build,
+                                             uint32_t *index)
 {
     /* A program is not built again while it has kernels. */
     const struct sdi_target *target = sdi_target_of(kernel->program, device);

@@ -1,26 +1,28 @@
 /* Collective commands of the platform "SDI" (extension cl_sdi_collectives): as those of MPI, between buffers.
  *
  * Include it after <CL/cl.h>, with the folder that `sdi env --include` prints in the compiler's search path.  The
- * functions come from clGetExtensionFunctionAddressForPlatform, by their names; each has a type: clEnqueueScatterBuffer is
- * a clEnqueueScatterBuffer_fn.
+ * functions come from clGetExtensionFunctionAddressForPlatform, by their names; each has a type:
+ * clEnqueueScatterBuffer is a clEnqueueScatterBuffer_fn.
  *
- * What they have in common.  Buffer number i of a list of targets is to be on the device of queue number i, where it is
- * when the command is complete; one target has one queue.  Where sources are makes no difference but for time.  A command
- * belongs to the first queue: it waits for what is before it there (in an ordered queue) and for its wait list, and is
- * complete, as one, when all of it is; other queues neither wait for it nor does it wait for them.  Lists have `num` elements
- * and are read before the function returns.  A list of offsets may be NULL: all are 0.  `nbytes` counts per pair of buffers:
- * of AllGather, AlltoAll, Scatter and Gather each part has so many, of ReduceScatter each result.
+ * What they have in common.  Buffer number i of a list of targets is to be on the device of queue number i, where
+ * it is when the command is complete; one target has one queue.  Where sources are makes no difference but for
+ * time.  A command belongs to the first queue: it waits for what is before it there (in an ordered queue) and for
+ * its wait list, and is complete, as one, when all of it is; other queues neither wait for it nor does it wait for
+ * them.  Lists have `num` elements and are read before the function returns.  A list of offsets may be NULL: all
+ * are 0.  `nbytes` counts per pair of buffers: of AllGather, AlltoAll, Scatter and Gather each part has so many,
+ * of ReduceScatter each result.
  *
- * Reductions.  Elements are reduced in the order of the list of sources, from the left: ((s0 op s1) op s2) op ...; each step
- * is rounded to the type.  So the bytes depend neither on the number of devices nor on where buffers are.  Integers wrap
- * around.  MIN and MAX keep the left operand unless the right one is less or greater (so a NaN on the right is never taken).
- * LAND, LOR and LXOR give 1 or 0.  BAND, BOR, BXOR, LAND, LOR and LXOR are for integers only.  Offsets and `nbytes` are multiples
- * of the element's size.
+ * Reductions.  Elements are reduced in the order of the list of sources, from the left: ((s0 op s1) op s2) op ...;
+ * each step is rounded to the type.  So the bytes depend neither on the number of devices nor on where buffers
+ * are.  Integers wrap around.  MIN and MAX keep the left operand unless the right one is less or greater (so a NaN
+ * on the right is never taken). LAND, LOR and LXOR give 1 or 0.  BAND, BOR, BXOR, LAND, LOR and LXOR are for
+ * integers only.  Offsets and `nbytes` are multiples of the element's size.
  *
- * Errors, beside those of clEnqueueCopyBuffer for each pair: CL_INVALID_VALUE: `num` is 0, a list is NULL, `nbytes` is 0, an
- * operation or type there is not, elements that are cut; CL_INVALID_CONTEXT: queues or buffers of several contexts;
- * CL_MEM_COPY_OVERLAP: a target's bytes are those of a source or of another target; CL_INVALID_OPERATION: the devices
- * have no such type.  A function that fails has enqueued nothing, unless it fails for want of memory. */
+ * Errors, beside those of clEnqueueCopyBuffer for each pair: CL_INVALID_VALUE: `num` is 0, a list is NULL,
+ * `nbytes` is 0, an operation or type there is not, elements that are cut; CL_INVALID_CONTEXT: queues or buffers
+ * of several contexts; CL_MEM_COPY_OVERLAP: a target's bytes are those of a source or of another target;
+ * CL_INVALID_OPERATION: the devices have no such type.  A function that fails has enqueued nothing, unless it
+ * fails for want of memory. */
 #ifndef CL_SDI_H
 #define CL_SDI_H
 
@@ -47,8 +49,8 @@ typedef cl_uint cl_sdi_reduction;
 #define CL_SDI_REDUCE_LOR 0x53440008
 #define CL_SDI_REDUCE_LXOR 0x53440009
 
-/* Elements: CL_SIGNED_INT8, CL_SIGNED_INT16, CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32, CL_FLOAT,
- * and those that no channel of an image has: */
+/* Elements: CL_SIGNED_INT8, CL_SIGNED_INT16, CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32,
+ * CL_FLOAT, and those that no channel of an image has: */
 #define CL_SDI_SIGNED_INT64 0x53440100
 #define CL_SDI_UNSIGNED_INT64 0x53440101
 #define CL_SDI_DOUBLE 0x53440102
