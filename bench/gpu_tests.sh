@@ -54,7 +54,18 @@ done
 image programs2verified 300 2 SDI_VERIFY=1
 image programs2late 300 2 SDI_TEST_DELAY_MEMBER=1
 logs+=(programs2verified programs2late)
-"$PYTHON" - "$WORK" "${logs[@]}" <<'PY' || status=1
+# Members as devices of their own: programs for several devices, and collective commands, which compare with numpy.
+apart=()
+for members in "$@"; do
+    for what in "" "all_collectives all_operations"; do
+        log=apart$members${what:+collectives}
+        step "$log" 300 env OCL_TEST_PLATFORM=SDI OCL_ICD_VENDORS="$IMAGE" SDI_NUM_GPUS="$members" SDI_IMAGE=off \
+            GPU_STANDS_FOR=$(((members + GPUS - 1) / GPUS)) "$PYTHON" -W ignore -m tests.several.runner --out "$WORK/$log.npz" $what
+    done
+    apart+=("apart$members")
+done
+same() { # same LOG LOG...: all programs left the bytes of the first
+    "$PYTHON" - "$WORK" "$@" <<'PY' || status=1
 import os
 import sys
 
@@ -72,4 +83,7 @@ for log in others:
     wrong = wrong or bool(missing or differing)
 sys.exit(wrong)
 PY
+}
+same "${logs[@]}"
+same "${apart[@]}"
 exit $status
