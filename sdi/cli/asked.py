@@ -14,7 +14,7 @@ from sdi.devices.image import ImageShape
 from sdi.explain.notes import KernelNote
 from sdi.launch.access_plans import AccessPlans
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, LocalSize
-from sdi.launch.launcher import choose_local_size
+from sdi.launch.geometry import choose_local_size
 from sdi.launch.plan import image_slabs
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling import KernelAnalysis

@@ -45,6 +45,7 @@ class LaunchPlan:
     ``profiled``: its number in the profile, once it is there.  ``epoch``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
     ``buffers``: the ids of those that it refers to.  ``is_trivial``: no ranges were asked for.
+    ``member``: see ``Launch``.
     """
 
     ndrange: NDRange
@@ -60,6 +61,7 @@ class LaunchPlan:
     profiled: int = 0
     epoch: ShareEpoch | None = None
     is_trivial: bool = False
+    member: int = 0
     buffers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING
 
 from sdi.commands import Launch
@@ -27,6 +26,7 @@ from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, d
 from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
+from sdi.launch.geometry import ndrange_of
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
 from sdi.launch.plan import CutPlan, image_slabs
@@ -35,7 +35,7 @@ from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
 from sdi.launch.replayers import PartsReplayer, Replayer
 from sdi.launch.steps import Steps
-from sdi.ndrange import GroupBox, Int3, NDRange
+from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.history import LaunchHistory
 from sdi.profile.record.recorder import Recorder
@@ -52,11 +52,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("sdi.launcher")
 KNOWN_MAX = 256
 """Launches that are known by the bytes of their records, least recently used first out."""
-_ITEMS_MAX = 1 << 56
-"""Drivers count work-groups in 64 bits, or in fewer, and end the process where that is not enough."""
 _OF_ONE_DEVICE = "its queue is for one device"
-LOCAL_ITEMS_MAX = 64
-"""Work-items per group that sdi chooses when the application passes no local size."""
+_GATHER_AFTER = 8
+"""Launches of a device of several after which it may get all of buffers that no other one ever needed."""
 
 
 class Launcher:
@@ -347,7 +345,7 @@ class Launcher:
         named = [v.buffer for v in values if isinstance(v, ImageArgument | BufferArgument) and v.buffer]
         buffers = {each: self._memory.buffer(each) for each in named}
         image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
-        ndrange = _ndrange(kernel, launch)
+        ndrange = ndrange_of(kernel.model, launch)
         history_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
         history = kernel.history(history_key, self._cutter.history)
         # One member needs no ranges: everything is on it anyway, if it fits.  But what is poisoned is needed
@@ -356,13 +354,7 @@ class Launcher:
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
         is_poisoned = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
         is_trivial = (needed <= capacity and not is_poisoned) and (
-            len(self._everyone) == 1
-            or (
-                not launch.member
-                and history.assignments == 1
-                and not history.is_due()
-                and (history.may_gather() or self._are_gathered(buffers.values()))
-            )
+            len(self._everyone) == 1 or self._needs_no_ranges(launch.member, history, buffers.values())
         )
         shape = shaped(values, *kernel.counted(is_trivial))
         sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
@@ -382,7 +374,7 @@ class Launcher:
             )
             if not is_choice:
                 history.planned(len(launch_plan.plan.boxes), time.perf_counter_ns() - start_ns)
-            launch_plan.is_trivial = is_trivial
+            launch_plan.is_trivial, launch_plan.member = is_trivial, launch.member
             launch_plan.is_gathered = is_trivial and len(self._everyone) > 1
             kernel.keep(key, launch_plan)
         return Binding(build, kernel, launch, launch_plan, values)
@@ -460,14 +452,24 @@ class Launcher:
             return False
         if not launch_plan.is_gathered or launch_plan.chunks[0].find() is not None:
             return True
-        return self._are_gathered(used.buffer for used in launch_plan.plan.buffers)
+        return self._are_gathered([used.buffer for used in launch_plan.plan.buffers], launch_plan.member)
 
-    def _are_gathered(self, buffers: Iterable[VirtualBuffer]) -> bool:
-        """Whether one member and the host have all that is current of some buffers.
+    def _needs_no_ranges(self, member: int, history: LaunchHistory, buffers: Iterable[VirtualBuffer]) -> bool:
+        """Whether a launch may have all of its buffers, needed or not, on the member that runs it."""
+        if member:
+            return history.launches >= _GATHER_AFTER and self._are_gathered(buffers, member)
+        is_whole = history.assignments == 1 and not history.is_due()
+        return is_whole and (history.may_gather() or self._are_gathered(buffers))
+
+    def _are_gathered(self, buffers: Iterable[VirtualBuffer], member: int = 0) -> bool:
+        """Whether one member, or the one that the launch is for, and the host have all that is current of
+        some buffers.
 
         A launch there needs no ranges: what it lacks is what the application wrote, which moves but once.
         """
         found = list(buffers)
+        if member:
+            return all(b.is_only_on(member - 1) for b in found)
         return any(
             all(
                 holders >> HOST & 1
@@ -548,20 +550,6 @@ def _bound(
     )
 
 
-def _ndrange(kernel: Kernel, launch: Launch) -> NDRange:
-    """The index space of a launch.  Raises ClError."""
-    model = kernel.model
-    local = launch.local_size or model.required_work_group_size or choose_local_size(launch.global_size)
-    num_items = prod(launch.global_size)
-    if num_items >= _ITEMS_MAX:
-        what = f"{model.name}: no member gets through {num_items} work-items"
-        raise ClError(Status.OUT_OF_RESOURCES, what)
-    try:
-        return NDRange(launch.work_dim, launch.offset, launch.global_size, local)
-    except ValueError as cause:
-        raise ClError(Status.INVALID_WORK_GROUP_SIZE, f"{model.name}: {cause}") from cause
-
-
 def _are_poisoned(buffers: Iterable[VirtualBuffer]) -> bool:
     """Whether bytes of them were not written that should have been, as far as was looked."""
     return any(dependencies.poisoned for buffer in buffers for dependencies in buffer.dependencies)
@@ -587,17 +575,4 @@ def _image_nbytes(kernel: str, values: Sequence[ArgumentValue], buffers: dict[in
     return sum(view.shape.nbytes for _, view in found)
 
 
-def choose_local_size(global_size: Int3, limit: int = LOCAL_ITEMS_MAX) -> Int3:
-    """A local size that divides ``global_size``: per dimension the largest divisor that still fits ``limit``.
-
-    Depends on the full NDRange only, never on the number of members.
-    """
-    chosen: list[int] = []
-    for size in global_size:
-        divisor = next(d for d in range(min(size, limit), 0, -1) if size % d == 0)
-        chosen.append(divisor)
-        limit //= divisor
-    return (chosen[0], chosen[1], chosen[2])
-
-
-__all__ = ["Launcher", "SplitMode", "choose_local_size"]
+__all__ = ["Launcher", "SplitMode"]

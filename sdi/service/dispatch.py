@@ -11,7 +11,6 @@ from dataclasses import replace
 from sdi import limits
 from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Command, Launch, Map, Read, Unmap, Write
-from sdi.devices.base import Device
 from sdi.errors import BadRecord, BuildError, ClError, DeviceFailed, Status, require
 from sdi.launch.kernel import Build
 from sdi.launch.launcher import Launcher

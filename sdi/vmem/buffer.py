@@ -101,6 +101,10 @@ class VirtualBuffer:
     def __post_init__(self) -> None:
         self.whole = ByteRange(0, self.nbytes)
 
+    def is_only_on(self, member: int) -> bool:
+        """Whether no other member has a place for bytes of it, and so holds any."""
+        return all(each is None for number, each in enumerate(self.allocations) if number != member)
+
     def follow(self, cells: Cells, cell: int, stage_cell: int) -> None:
         """Have ``cell`` change whenever an allocation does, and ``stage_cell`` say how it is used."""
         self.places = (cells, cell)

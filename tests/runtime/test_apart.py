@@ -59,13 +59,8 @@ class Apart(Session):
         return self.client.session.counters.kernel(kernel).groups_per_member
 
 
-@pytest.fixture
-def apart(serve: Serve) -> Apart:
-    """Three members."""
-    return Apart(serve(3, is_image=False))
-
-
-def test_a_launch_runs_on_the_member_of_its_queue_with_the_bytes_that_it_lacks(apart: Apart) -> None:
+def test_a_launch_runs_on_the_member_of_its_queue_with_the_bytes_that_it_lacks(serve: Serve) -> None:
+    apart = Apart(serve(3, is_image=False))
     a, b = (apart.client.buffer(START.tobytes()) for _ in range(2))
     for member in (1, 2, 3):
         apart.run(member, GROW, (a, 0), i32(member), first=(member - 1) * 1024, n=1024)
@@ -78,7 +73,8 @@ def test_a_launch_runs_on_the_member_of_its_queue_with_the_bytes_that_it_lacks(a
     np.testing.assert_array_equal(apart.numbers(b)[1024:2048], expected)
 
 
-def test_a_copy_goes_from_the_member_that_has_the_bytes_to_its_queues(apart: Apart) -> None:
+def test_a_copy_goes_from_the_member_that_has_the_bytes_to_its_queues(serve: Serve) -> None:
+    apart = Apart(serve(3, is_image=False))
     a, b = (apart.client.buffer(START.tobytes()) for _ in range(2))
     apart.run(1, GROW, (a, 0), i32(1))
     apart.moved()
@@ -94,7 +90,8 @@ def test_a_copy_goes_from_the_member_that_has_the_bytes_to_its_queues(apart: Apa
     np.testing.assert_array_equal(apart.numbers(a), expected)
 
 
-def test_a_copy_of_rows_of_another_member_leaves_what_lies_between(apart: Apart) -> None:
+def test_a_copy_of_rows_of_another_member_leaves_what_lies_between(serve: Serve) -> None:
+    apart = Apart(serve(3, is_image=False))
     a, b = (apart.client.buffer(START.tobytes()) for _ in range(2))
     apart.run(1, GROW, (a, 0), i32(5))
     apart.run(2, GROW, (b, 0), i32(7))
@@ -106,7 +103,8 @@ def test_a_copy_of_rows_of_another_member_leaves_what_lies_between(apart: Apart)
     np.testing.assert_array_equal(apart.numbers(b), expected.ravel())
 
 
-def test_a_fill_is_made_on_its_queues_member(apart: Apart) -> None:
+def test_a_fill_is_made_on_its_queues_member(serve: Serve) -> None:
+    apart = Apart(serve(3, is_image=False))
     a = apart.client.buffer(NBYTES)
     fields = {"queue": apart.on(2), "member": 2, "region": [NBYTES, 1, 1], "pattern_nbytes": 4}
     apart.client.command(Op.FILL, i32(9), buffer=a, **fields)
@@ -115,7 +113,8 @@ def test_a_fill_is_made_on_its_queues_member(apart: Apart) -> None:
     assert (apart.numbers(a) == 10).all()
 
 
-def test_what_is_migrated_need_not_move_again(apart: Apart) -> None:
+def test_what_is_migrated_need_not_move_again(serve: Serve) -> None:
+    apart = Apart(serve(3, is_image=False))
     a = apart.client.buffer(START.tobytes())
     apart.run(1, GROW, (a, 0), i32(1))
     apart.moved()
@@ -181,3 +180,27 @@ def test_a_lost_members_device_fails_and_the_others_go_on() -> None:
         for lost in (apart.copy(2, a, b), apart.migrate(2, a)):
             assert client.wait(lost) == Status.OUT_OF_RESOURCES
         np.testing.assert_array_equal(apart.numbers(a), START + 8)
+
+
+def test_a_device_that_alone_has_a_buffer_gets_all_of_it_after_a_while(serve: Serve) -> None:
+    apart = Apart(serve(3, is_image=False))
+    a, expected = apart.client.buffer(START.tobytes()), START.copy()
+
+    def step(member: int, number: int) -> bool:
+        """Whether no ranges were asked for."""
+        apart.run(member, GROW, (a, 0), i32(1), first=64 * number, n=64)
+        expected[64 * number : 64 * number + 64] += 1
+        apart.client.finish()
+        *_, last = apart.client.session._launcher.known.values.values()
+        return last.launch_plan.is_trivial
+
+    assert not any(step(1, number) for number in range(8))
+    apart.moved()
+    assert step(1, 8)
+    assert apart.moved()[0, 1][1] == NBYTES - 8 * 256
+    assert all(step(1, number) for number in range(9, 30))
+    assert apart.moved() == {}
+    assert not step(2, 100)
+    assert apart.moved() == {(1, 2): (1, 256)}
+    assert not step(1, 101)
+    np.testing.assert_array_equal(apart.numbers(a), expected)

@@ -1,5 +1,5 @@
 /* Sub-groups of kernels: a member is asked, once for each question. */
-#include "objects/object.h"
+#include "objects/event.h"
 #include "objects/program.h"
 
 /* The answers that a kernel remembers; the oldest makes room. */
@@ -47,14 +47,14 @@ static void remember(struct sdi_kernel_table *table, const struct question *ques
 }
 
 /* Client lock not held. */
-static cl_int ask(cl_kernel kernel, uint64_t id, const struct question *question, uint64_t *answers)
+static cl_int ask(uint64_t build, uint32_t index, uint64_t id, const struct question *question, uint64_t *answers)
 {
     struct sdi_rec_sub_groups record = {
         .nbytes = sizeof record,
         .op = SDI_OP_SUB_GROUPS,
         .id = id,
-        .build = kernel->build,
-        .kernel_index = kernel->index,
+        .build = build,
+        .kernel_index = index,
         .param = question->param,
         .num_given = question->num_given,
         .num_answers = question->num_answers,
@@ -72,16 +72,19 @@ static cl_int ask(cl_kernel kernel, uint64_t id, const struct question *question
     return reply.status;
 }
 
-static cl_int find_out(cl_kernel kernel, const struct question *question, uint64_t *answers)
+static cl_int find_out(cl_kernel kernel, cl_device_id device, const struct question *question, uint64_t *answers)
 {
-    struct sdi_kernel_table *table = &kernel->program->tables[kernel->index];
+    uint64_t build;
+    uint32_t index;
+    sdi_kernel_on(kernel, device, &build, &index);
+    struct sdi_kernel_table *table = &sdi_target_of(kernel->program, device)->build->tables[index];
     sdi_lock();
     bool is_known = recall(table->sub_groups, question, answers);
     uint64_t id = is_known ? 0 : sdi_next_id();
     sdi_unlock();
     if (is_known)
         return CL_SUCCESS;
-    cl_int status = ask(kernel, id, question, answers);
+    cl_int status = ask(build, index, id, question, answers);
     if (status)
         return status;
     sdi_lock();
@@ -90,11 +93,11 @@ static cl_int find_out(cl_kernel kernel, const struct question *question, uint64
     return CL_SUCCESS;
 }
 
-static bool has_sub_groups(void)
+static bool has_sub_groups(cl_device_id device)
 {
     size_t nbytes;
     cl_uint most = 0;
-    const void *fact = sdi_fact(CL_DEVICE_MAX_NUM_SUB_GROUPS, &nbytes);
+    const void *fact = sdi_fact(device->number, CL_DEVICE_MAX_NUM_SUB_GROUPS, &nbytes);
     if (fact && nbytes == sizeof most)
         memcpy(&most, fact, sizeof most);
     return most > 0;
@@ -120,9 +123,11 @@ cl_int sdi_clGetKernelSubGroupInfo(cl_kernel kernel, cl_device_id device, cl_uin
     bool is_whole = true;
     if (!sdi_is_kernel(kernel))
         return CL_INVALID_KERNEL;
-    if (device && !sdi_is_device_id(device))
+    if (!device && kernel->program->num_targets == 1)
+        device = kernel->program->targets[0].device;
+    if (!sdi_is_device_id(device) || !sdi_kernel_on(kernel, device, NULL, NULL))
         return CL_INVALID_DEVICE;
-    if (!has_sub_groups())
+    if (!has_sub_groups(device))
         return CL_INVALID_OPERATION;
     switch (param) {
     case CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE:
@@ -136,7 +141,7 @@ cl_int sdi_clGetKernelSubGroupInfo(cl_kernel kernel, cl_device_id device, cl_uin
         question.num_answers = value ? (uint32_t)SDI_MIN(size / sizeof *answers, (size_t)MAX_NUMBERS) : MAX_NUMBERS;
         break;
     case CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL:
-        is_whole = sdi_fact(CL_DEVICE_SUB_GROUP_SIZES_INTEL, &nbytes) != NULL;
+        is_whole = sdi_fact(device->number, CL_DEVICE_SUB_GROUP_SIZES_INTEL, &nbytes) != NULL;
         break;
     case CL_KERNEL_MAX_NUM_SUB_GROUPS:
     case CL_KERNEL_COMPILE_NUM_SUB_GROUPS:
@@ -147,7 +152,7 @@ cl_int sdi_clGetKernelSubGroupInfo(cl_kernel kernel, cl_device_id device, cl_uin
     nbytes = question.num_answers * sizeof *answers;
     if (!is_whole || nbytes == 0 || (value && size < nbytes))
         return CL_INVALID_VALUE;
-    cl_int status = value ? find_out(kernel, &question, answers) : CL_SUCCESS;
+    cl_int status = value ? find_out(kernel, device, &question, answers) : CL_SUCCESS;
     return status ? status : sdi_answer(answers, nbytes, size, value, size_ret);
 }
 
