@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
 
 from sdi.devices.base import KernelFacts
 from sdi.launch.kernel import Build, Kernel
@@ -38,6 +37,15 @@ def numbers_payload(numbers: Sequence[int]) -> bytes:
     return b"".join(map(u64, numbers))
 
 
+def _limits(facts: KernelFacts) -> tuple[int, ...]:
+    return (
+        facts.work_group_size,
+        facts.preferred_multiple,
+        facts.local_mem_nbytes,
+        facts.private_mem_nbytes,
+    )
+
+
 def _kernel(kernel: Kernel, facts: Sequence[KernelFacts]) -> bytes:
     model = kernel.model
     name, attributes = model.name.encode(), model.attributes.encode()
@@ -48,7 +56,7 @@ def _kernel(kernel: Kernel, facts: Sequence[KernelFacts]) -> bytes:
         int(model.prints),
         *(model.required_work_group_size or (0, 0, 0)),
     )
-    limits = [_WORK_GROUP.pack(*astuple(each)) for each in facts]
+    limits = [_WORK_GROUP.pack(*_limits(each)) for each in facts]
     return b"".join([entry, *limits, padded(name), padded(attributes), *_arguments(kernel)])
 
 
