@@ -6,7 +6,6 @@ copy, kernel and byte range.  Rank 0 keeps the head: what has to hold, what chan
 
 from __future__ import annotations
 
-import itertools
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -453,9 +452,7 @@ class Heads:
         self._memory = memory
         self._issuer = issuer
         self._heads: OrderedDict[Recording, Head | None] = OrderedDict()
-        self._numbers = itertools.count(1)
-        self._replays = itertools.count(1)
-        self._first = replay_name(1)
+        self._first = replay_name(next(job.replays) + 1)
         self._has_failed = False
         memory.accounting.on_report.append(self._count)
 
@@ -477,7 +474,7 @@ class Heads:
         return None if head is None else partial(self._replay, head, binding)
 
     def _replay(self, head: Head, binding: Binding, issue: Issue, timing: Timing) -> list[Ticket]:
-        name = replay_name(next(self._replays))
+        name = replay_name(next(self._job.replays))
         tickets = head.replay(
             binding, self._memory, self._issuer, issue, timing, name, self._first, self._job.tree
         )
@@ -491,7 +488,7 @@ class Heads:
             self._has_failed = True
 
     def _made(self, binding: Binding, recording: Recording) -> Head | None:
-        head = Head(next(self._numbers), recording, self._job.losses)
+        head = Head(next(self._job.recordings), recording, self._job.losses)
         try:
             head.build(binding, self._memory, self._issuer, recording.where)
         except _NotKept:
@@ -530,7 +527,7 @@ class Heads:
             self._drop(recording)
         for node in self._job.nodes.values():
             node.say(packed(RecordKind.FORGET, 0, 0))
-        self._first = replay_name(next(self._replays) + 1)
+        self._first = replay_name(next(self._job.replays) + 1)
 
     def _count(self) -> None:
         for head in self._heads.values():

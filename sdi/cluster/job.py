@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import pickle
 import socket
@@ -38,7 +39,8 @@ class JobError(RuntimeError):
 class Job:
     """Rank 0's end of the connections to all nodes.  Implements ``Receiver`` and ``Pollable``.
 
-    ``losses``: so many nodes were lost.
+    ``losses``: so many nodes were lost.  ``recordings``, ``replays``: numbers of those that nodes keep and of
+    what they replay, never used again in another session.
     ``printed`` is told what kernels print on nodes; it may change with the session.  ``timeout_s``: a node
     that owes something and says nothing for so long is refused; None: none is.
     """
@@ -48,6 +50,8 @@ class Job:
         self.exchange: Final = Exchange(self._transport)
         self._controls: dict[int, socket.socket] = {}
         self.losses = 0
+        self.recordings: Final = itertools.count(1)
+        self.replays: Final = itertools.count(1)
         self.printed: Callable[[bytes], None] = lambda text: None
         self.polling: Final = Polling()
         """Of the session, one at a time, that has members of the job."""

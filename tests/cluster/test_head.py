@@ -109,6 +109,29 @@ def test_of_many_nodes_two_are_told_and_the_result_is_the_same(driver: DriverDev
         assert on.client.read(b, 4 * COUNT) == expected.tobytes()
 
 
+def test_sessions_one_after_the_other_do_not_mix_what_nodes_keep(driver: DriverDevice) -> None:
+    names: list[set[int]] = []
+    with jobs.threads(6) as made:
+        for nodes in (6, 2, 6):
+            made.root.sent.clear()
+            with WireClient(jobs.open_on_nodes(made.job, driver, nodes), "always") as client:
+                client.session.keep_parts(partial(Heads, made.job))
+                build, status, _ = client.build(SOURCE)
+                assert status == 0
+                on, expected = Rig(made, client, build), RANDOM
+                a, b = client.buffer(RANDOM.tobytes()), client.buffer(4 * COUNT)
+                for _ in range(4):
+                    for source, target in ((a, b), (b, a)):
+                        assert client.wait(on.stencil(source, target)) == 0
+                        expected = stencil(expected)
+                assert client.read(a, 4 * COUNT) == expected.tobytes()
+            made.job.end_session()
+            sent = [record for _, batch in made.root.sent for record in records(memoryview(batch))]
+            kinds = RecordKind.REPLAY, RecordKind.SPREAD
+            names.append({record.ticket for record in sent if record.kind in kinds})
+    assert all(names) and not (names[0] & names[1] or names[1] & names[2] or names[0] & names[2])
+
+
 def test_a_scalar_that_changes_goes_with_the_record(driver: DriverDevice) -> None:
     with rig(driver, 2) as on:
         a = on.client.buffer(RANDOM.tobytes())
