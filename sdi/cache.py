@@ -11,6 +11,7 @@ here raises: without a cache everything works, and takes its time; ``sdi doctor`
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import logging
 import os
@@ -25,7 +26,10 @@ _NBYTES_MAX = 64 << 20
 _ALL_NBYTES_MAX = 512 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TURNS = 256
+"""So many locks are there for all names of a kind."""
 _OWN_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
 """A file, or one that is still being written."""
 
@@ -100,6 +104,28 @@ def write(kind: str, name: str, content: bytes, most: int = 256, most_nbytes: in
             _remove_oldest(where, most, most_nbytes)
     except (OSError, NoCache) as cause:
         _log.debug("not kept: %s", cause)
+
+
+@contextlib.contextmanager
+def turn(kind: str, name: str) -> Iterator[None]:
+    """What processes that share the folder, and their threads, do here with one name they do in turns.
+
+    Other names of the kind are seldom kept waiting.  Blocks.  Without a cache there are no turns.
+    """
+    try:
+        with _opened(kind) as where:
+            number = int(_own_name(kind, name), 16) % _TURNS
+            lock = os.open(f"{number:02x}", _LOCK, 0o600, dir_fd=where)
+    except (OSError, NoCache) as cause:
+        _log.debug("no turns: %s", cause)
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import subprocess
@@ -297,3 +298,29 @@ while True:
             planter.kill()
     assert seen <= {None, b"content"} and b"content" in seen
     assert victim.read_bytes() == before
+
+
+def test_what_has_one_name_is_done_in_turns(home: Path) -> None:
+    def locked() -> int:
+        found = 0
+        for path in home.iterdir():
+            with path.open() as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found += 1
+        return found
+
+    with cache.turn("k", "one"):
+        assert locked() == 1
+        with cache.turn("k", "two"):
+            assert locked() == 2, "another name does not wait"
+    with cache.turn("k", "one"):
+        assert locked() == 1
+    assert locked() == 0 and len(list(home.iterdir())) == 2
+
+
+def test_without_a_cache_there_are_no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    with cache.turn("k", "one"), cache.turn("k", "one"):
+        pass

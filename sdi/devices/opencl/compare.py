@@ -11,6 +11,7 @@ from pyopencl import _cl
 
 from sdi.devices.base import Comparison
 from sdi.devices.comparing import HEADER_NBYTES, KERNELS_TEXT, num_runs, operation_number, values_offset
+from sdi.devices.opencl.building import build
 
 _LOCAL_ITEMS = 64
 _naming = threading.Lock()
@@ -85,7 +86,7 @@ class Comparer:
     def _kernel(self, name: str) -> cl.Kernel:
         if not self._kernels:
             program = _cl._Program(self._context, KERNELS_TEXT)
-            program._build(options=b"")
+            build(program, KERNELS_TEXT, "")
             names = [f"sdi_{what}_{unit}" for what in ("diff", "apply") for unit in (1, 2, 4, 8)]
             with _naming:
                 self._kernels = {name: cl.Kernel(program, name) for name in names}

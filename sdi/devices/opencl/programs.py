@@ -15,6 +15,7 @@ from pyopencl import _cl
 from sdi.clc.preprocess.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
 from sdi.devices.base import KernelFacts, LocalBytes, SubGroupQuery
 from sdi.devices.image import Sampler
+from sdi.devices.opencl.building import build
 from sdi.devices.opencl.context import DriverContext, ProgramKey
 from sdi.devices.opencl.sub_groups import answered
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
@@ -106,7 +107,7 @@ class OpenCLPrograms:
         handle = None
         try:
             handle = _cl._Program(self._shared.handle, text)
-            handle._build(options=options.encode())
+            build(handle, text, options)
         except cl.Error as cause:
             log = ""
             if handle is not None:
