@@ -352,14 +352,18 @@ class Head:
 
         ``first``: the first replay behind which nodes put later ones.
         """
+        kernels = [issuer.kernel(binding, 0, k, member) for _, k, member in self.own]
         made = _Replay(self, name)
         self._say_waits(name, first)
         known, given = self._given
         if known is not binding:
             given = _given(binding, self._holes)
             self._given = binding, given
+        spread = None
         if tree.is_on and len(self.nodes) > FIRST:
-            made.parts = [tree.spread(name, self.number, timing.value, given, self.ranks)]
+            spread = tree.spread(name, self.number, timing.value, given, self.ranks)
+        if spread is not None:
+            made.parts = [spread]
         else:
             record = packed(RecordKind.REPLAY, 0, name, (self.number, timing.value), tail=given)
             made.parts = [node.replay(name, record) for node in self.nodes]
@@ -374,7 +378,6 @@ class Head:
         for use, operation in self._host:
             use.by(made.ticket(operation))
         recording = self.recording
-        kernels = [issuer.kernel(binding, 0, k, member) for _, k, member in self.own]
         own = (
             recording.start(kernels, timing, [assignment for assignment, _, _ in self.own]) if kernels else []
         )
@@ -401,22 +404,33 @@ class Head:
         """Tell nodes what operations wait for that no replay from ``first`` on did."""
         waits: dict[int, dict[Ticket, None]] = {}
         for use, operation in self._host:
-            use.gather(waits.setdefault(operation, {}))
+            self._gather(waits, use, operation, first)
         for at, (replayed, used) in enumerate(self._replayed):
             seen = self._seen[at]
             if seen == replayed.changes:
                 continue
-            self._seen[at] = replayed.changes
+            is_over = True
             for dependencies in used:
                 if seen < 0 or replayed.changed.get(dependencies.memory, 0) > seen:
                     for access, operation in self.accesses[dependencies]:
-                        access.gather(waits.setdefault(operation, {}))
+                        is_over &= not self._gather(waits, access, operation, first)
+            if is_over:  # else the next replay is behind that too, perhaps not behind this one
+                self._seen[at] = replayed.changes
         for operation, found in waits.items():
             at, number = self.operations[operation]
-            node = self.nodes[at]
-            others = [ticket for ticket in found if not _is_ordered(ticket, node, first)]
-            if others:
-                node.wait_before(name, number, others, operation in self._on_host)
+            self.nodes[at].wait_before(name, number, [*found], operation in self._on_host)
+
+    def _gather(
+        self, waits: dict[int, dict[Ticket, None]], use: NodeAccess, operation: int, first: int
+    ) -> bool:
+        """Add to ``waits`` of an operation what its use waits for that no replay did; whether that is any."""
+        found: dict[Ticket, None] = {}
+        use.gather(found)
+        node = self.nodes[self.operations[operation][0]]
+        others = [ticket for ticket in found if not _is_ordered(ticket, node, first)]
+        if others:
+            waits.setdefault(operation, {}).update(dict.fromkeys(others))
+        return bool(others)
 
 
 def _is_kept(use: Use) -> bool:

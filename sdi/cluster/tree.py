@@ -89,11 +89,16 @@ class ReplayTree:
         self.changed: set[int] = set()
         self.is_on = transport.size - 1 > FIRST
 
-    def spread(self, name: int, recording: int, timing: int, given: bytes, needs: Collection[int]) -> Ticket:
+    def spread(
+        self, name: int, recording: int, timing: int, given: bytes, needs: Collection[int]
+    ) -> Ticket | None:
         """Have all nodes do their parts of a recording as the replay ``name``; the ticket of all of that.
 
-        ``needs``: the ranks of those that have one.
+        ``needs``: the ranks of those that have one.  None, and nothing was said, where a node is lost.
         """
+        with self._lock:
+            # Before what nodes were told is counted: they forget what is over behind all that names it.
+            seen = next(iter(self._pending), self.count + 1) - 1
         changed, self.changed = self.changed, set()
         counts: list[int] = []
         for rank in changed:
@@ -102,15 +107,14 @@ class ReplayTree:
             node.flush()
         ticket = Ticket()
         with self._lock:
+            if not self.is_on:
+                return None
             self.count += 1
-            number = self.count
-            seen = next(iter(self._pending), number) - 1
-            fields = (number, seen, recording, timing)
+            fields = (self.count, seen, recording, timing)
             record = packed(RecordKind.SPREAD, 0, name, fields, counts, given)
-            told = self._children if self.is_on else tuple(self._left())
-            self._pending[number] = _Spread(record, needs, set(told), ticket)
-        for rank in told:
-            self._transport.send(rank, record)
+            self._pending[self.count] = _Spread(record, needs, set(self._children), ticket)
+            for rank in self._children:
+                self._transport.send(rank, record)
         return ticket
 
     def _left(self) -> set[int]:
@@ -135,27 +139,30 @@ class ReplayTree:
             spread.error = spread.error or self._failed(record.tail)
             if spread.missing:
                 return
-            del self._pending[number]
+        self._over(number, spread)
+
+    def _over(self, number: int, spread: _Spread) -> None:
+        """All have answered.  Nodes forget its tickets' names only when nobody here asks for these any more."""
         spread.ticket.complete(spread.error, spread.start_ns, spread.end_ns)
+        with self._lock:
+            del self._pending[number]
 
     def lost(self, rank: int, why: DeviceLost) -> None:
         """Nothing is heard of ``rank`` any more, and nothing goes through others."""
-        done = []
         with self._lock:
             self.is_on = False
             left = self._left() - {rank}
-            for number, spread in list(self._pending.items()):
+            pending = list(self._pending.items())
+            for _, spread in pending:
                 spread.missing = set(left)
                 if rank in spread.needs:
                     spread.error = spread.error or why
-                if not left:
-                    done.append(self._pending.pop(number))
-            again = [spread.record for spread in self._pending.values()]
-        for other in left:
-            for record in again:
-                self._transport.send(other, record)
-        for spread in done:
-            spread.ticket.complete(spread.error)
+            for other in left:
+                for _, spread in pending:
+                    self._transport.send(other, spread.record)
+        if not left:
+            for number, spread in pending:
+                self._over(number, spread)
 
 
 @dataclass(slots=True, eq=False)
@@ -280,7 +287,6 @@ class Branch:
     def _own_done(self, number: int, done: Ticket) -> None:
         with self._lock:
             part = self._parts[number]
-            part.is_own_done = True
         offset_ns = self.clock_offset_ns
         times = [at and at - offset_ns for at in (done.start_ns, done.end_ns)]
         tail = b"" if done.error is None else failure(done.error)
@@ -292,6 +298,7 @@ class Branch:
             if rank not in part.missing:
                 return
             part.missing.discard(rank)
+            part.is_own_done |= rank == self._rank
             part.start_ns = min(part.start_ns or start_ns, start_ns or part.start_ns)
             part.end_ns = max(part.end_ns, end_ns)
             part.tail = part.tail or tail

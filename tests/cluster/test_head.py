@@ -29,8 +29,9 @@ kernel void stencil(global const int *a, global int *b, int n) {
     b[i] = a[i] + (i ? a[i - 1] : 1) + (i + 1 < n ? a[i + 1] : 2);
 }
 kernel void grow(global int *p, int by) { p[get_global_id(0)] += by; }
+kernel void shrink(global int *p, int by) { p[get_global_id(0)] -= by; }
 """
-STENCIL, GROW = range(2)
+STENCIL, GROW, SHRINK = range(3)
 COUNT = 960
 RANDOM = np.random.default_rng(5).integers(0, 1 << 20, COUNT, np.int32)
 
@@ -164,6 +165,38 @@ def test_what_was_told_otherwise_is_waited_for_and_then_not_named_again(driver: 
         on.client.wait(on.grow(a, 1))
         assert on.kinds() == {RecordKind.REPLAY}
         assert on.client.read(a, 4 * COUNT) == (expected + 1).tobytes()
+
+
+def test_every_replay_waits_for_what_was_told_otherwise_until_that_is_done(driver: DriverDevice) -> None:
+    """Two replays that only read what a launch writes would not wait for each other."""
+    with rig(driver, 2) as on:
+        a, b = on.client.buffer(RANDOM.tobytes()), on.client.buffer(4 * COUNT)
+
+        def turn(first: int) -> None:
+            by = np.int32(9).tobytes()
+            on.client.launch(on.build, [(a, 0), by], [COUNT // 2], [COUNT // 2], first)
+            for _ in range(3):  # the last two by one recording
+                on.stencil(a, b)
+
+        for _ in range(4):
+            turn(GROW)
+        on.client.wait(on.stencil(a, b))
+        on.made.root.hold(1)
+        on.said()
+        turn(SHRINK)  # which no node has kept yet
+        on.client.buffer(64)  # its answer comes when all are issued
+        kinds = [kind for to, kind, _ in on.said() if to == 1]
+        on.made.root.let_go(1)
+        on.client.wait(on.stencil(a, b))
+        assert kinds.count(RecordKind.REPLAY) == 3
+        for at, kind in enumerate(kinds):
+            assert kind is not RecordKind.REPLAY or kinds[at - 1] is RecordKind.AWAIT
+        on.said()
+        on.client.wait(on.stencil(a, b))
+        assert RecordKind.AWAIT not in on.kinds(), "it is done"
+        expected = RANDOM.copy()
+        expected[: COUNT // 2] += 27
+        assert on.client.read(b, 4 * COUNT) == stencil(expected).tobytes()
 
 
 def test_a_write_by_the_host_is_no_reason_to_replay_what_it_changed(driver: DriverDevice) -> None:

@@ -9,7 +9,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from sdi.cluster.records import RecordKind, failure_of, packed, records
+from sdi.cluster import tree
+from sdi.cluster.records import RecordKind, failure, failure_of, packed, records
 from sdi.cluster.transport import Room, Traffic
 from sdi.cluster.tree import ROOT, Branch, ReplayTree, children, parent
 from sdi.devices.ticket import Ticket
@@ -147,12 +148,16 @@ class Job:
             self.nodes[rank].say(self.tree, name)
 
     def spread(self, needs: frozenset[int] = frozenset()) -> None:
-        """Have all do a replay."""
+        """Have all do a replay; each is told something directly where replays are not spread any more."""
         name = 1_000_000 + len(self.tickets)
-        for rank, node in self.nodes.items():
-            if node.failure is None:
-                self.issued[rank].append(name)
-        self.tickets.append(self.tree.spread(name, 7, 1, b"given", needs))
+        ticket = self.tree.spread(name, 7, 1, b"given", needs)
+        if ticket is None:
+            for rank in self.nodes:
+                self.say(rank)
+            return
+        for issued in self.issued.values():
+            issued.append(name)
+        self.tickets.append(ticket)
 
     def lose(self, rank: int) -> None:
         """A node is lost, and those that are left are told."""
@@ -244,6 +249,34 @@ def test_a_replay_of_which_a_lost_node_had_a_part_fails_and_others_do_not() -> N
     job.end()
     assert [type(ticket.error) for ticket in job.tickets] == [DeviceLost, type(None)]
     assert not job.tree.is_on
+    assert job.tree.spread(1, 7, 1, b"", {4}) is None, "each node is told directly"
+
+
+def test_what_nobody_is_left_to_do_is_over() -> None:
+    job = Job(4)
+    job.spread(frozenset({2}))
+    for rank in job.nodes:
+        job.lose(rank)
+    (ticket,) = job.tickets
+    assert ticket.done and isinstance(ticket.error, DeviceLost)
+    assert not job.tree.is_busy
+
+
+def test_a_failure_is_told_where_another_node_is_lost_at_that_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(9)
+    job.spread()
+    while job.network.deliver(0, job.receivers):
+        pass
+
+    def packed_meanwhile(error: BaseException) -> bytes:
+        job.branches[5].lost()
+        return failure(error)
+
+    monkeypatch.setattr(tree, "failure", packed_meanwhile)
+    job.finish(5, DeviceFailed("gpu", "it failed"))
+    job.lose(1)
+    job.end()
+    assert isinstance(job.tickets[0].error, DeviceFailed)
 
 
 def test_names_are_forgotten_when_all_have_answered() -> None:
@@ -251,6 +284,17 @@ def test_names_are_forgotten_when_all_have_answered() -> None:
     for _ in range(3):
         job.spread()
         job.end()
+    assert job.forgotten == {rank: [1_000_000, 1_000_001] for rank in job.nodes}
+
+
+def test_a_name_is_not_forgotten_while_its_ticket_may_be_asked_for() -> None:
+    job = Job(5)
+    job.spread()
+    job.tickets[0].when_done(lambda _: job.spread())
+    job.end()
+    assert job.forgotten == {rank: [] for rank in job.nodes}
+    job.spread()
+    job.end()
     assert job.forgotten == {rank: [1_000_000, 1_000_001] for rank in job.nodes}
 
 
