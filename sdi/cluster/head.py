@@ -9,19 +9,20 @@ from __future__ import annotations
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from sdi.cluster.arguments import bound
 from sdi.cluster.exchange import Exchange
 from sdi.cluster.job import Job
-from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptUse, replay_name
-from sdi.cluster.records import NodeRecord, RecordKind, packed
+from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptRecord, KeptUse, replay_name
+from sdi.cluster.records import RecordKind, packed
 from sdi.cluster.remote_device import made_name, remote
 from sdi.cluster.remote_node import RemoteNode, RemoteTicket
 from sdi.cluster.tree import FIRST, ReplayTree
 from sdi.devices.base import BoundArgument, Device, Place
+from sdi.devices.copying import all_of
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.image import Sampler
 from sdi.devices.issue import Issue, Timing
@@ -51,11 +52,18 @@ class _NotKept(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Half:
-    """What this process does of a copy each time: ``issue(waits, key)``.  ``use``: of its own memory."""
+    """What this process does of a copy each time, in parts: ``issue(waits, key)``, and the number of each.
 
-    issue: Callable[[Sequence[Ticket], int], Ticket]
-    key: int
-    use: Use | None = None
+    ``use``: of its own memory.
+    """
+
+    use: Use
+    parts: list[tuple[Callable[[Sequence[Ticket], int], Ticket], int]] = field(default_factory=list)
+
+    def again(self, name: int) -> None:
+        """As in replay ``name``."""
+        waits = self.use.waits()
+        self.use.by(all_of([issue(waits, name + key) for issue, key in self.parts]))
 
 
 class _Keys:
@@ -64,21 +72,25 @@ class _Keys:
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def of(self, name: int) -> int:
         """The copy's number."""
         return self._known.setdefault(name, len(self._known))
 
 
 class _OwnEnds:
-    """Writes down this process' ends of copies.  Implements ``CopyEnds``."""
+    """Writes down this process' ends of copies.  Implements ``CopyEnds``.  ``half``: of which copy."""
 
     def __init__(self, exchange: Exchange, keys: _Keys) -> None:
         self._exchange = exchange
         self._keys = keys
-        self.halves: list[_Half] = []
+        self.half: _Half | None = None
 
     def _write(self, key: int, issue: Callable[[Sequence[Ticket], int], Ticket]) -> Ticket:
-        self.halves.append(_Half(issue, self._keys.of(key)))
+        assert self.half is not None
+        self.half.parts.append((issue, self._keys.of(key)))
         return completed()
 
     def send(
@@ -117,7 +129,7 @@ class _Writer:
         self.node: Final = node
         self.rank: Final = node.rank
         self.exchange: Final = _OwnEnds(node.exchange, keys)
-        self.operations: Final[list[tuple[NodeRecord, tuple[Use, ...]]]] = []
+        self.operations: Final[list[tuple[list[KeptRecord], tuple[Use, ...]]]] = []
         self.shared_nbytes = 0
         self._keys = keys
 
@@ -143,7 +155,7 @@ class _Writer:
         number = self._keys.of(name) if kind is RecordKind.SEND else 0
         if kind is RecordKind.RECEIVE:
             fields = (*fields[:-1], self._keys.of(fields[-1]))
-        self.operations.append((NodeRecord(kind, member, number, tuple(fields), (), tail), ()))
+        self.operations.append(([KeptRecord(kind, member, number, tuple(fields), tail)], ()))
         return completed()
 
 
@@ -232,7 +244,7 @@ class Head:
         for transfer in self.recording.transfers:
             self._write_transfer(transfer, memory, writers, keys)
         self._write_launches(binding, memory, issuer, where, writers, keys)
-        if any(len(writer.operations) + 1 >= OPERATIONS_MAX for writer in writers.values()):
+        if max(len(keys), *(len(writer.operations) + 1 for writer in writers.values())) >= OPERATIONS_MAX:
             raise _NotKept("very many operations")
         for at, writer in enumerate(writers.values()):
             self.nodes.append(writer.node)
@@ -245,15 +257,15 @@ class Head:
         self._on_host = {operation for _, operation in self._host}
         self.ranks = frozenset(writers)
 
-    def _operation(self, at: int, number: int, record: NodeRecord, uses: tuple[Use, ...]) -> KeptOperation:
+    def _operation(
+        self, at: int, number: int, records: list[KeptRecord], uses: tuple[Use, ...]
+    ) -> KeptOperation:
         """Operation ``number`` of node ``at``, as that keeps it."""
         operation = len(self.operations)
         self.operations.append((at, number))
         self._host += [(use, operation) for use in uses if not _is_kept(use)]
         kept = tuple([self._access(use, operation) for use in uses if _is_kept(use)])
-        return KeptOperation(
-            record.kind, record.member, record.ticket, record.fields, bytes(record.tail), kept
-        )
+        return KeptOperation(tuple(records), kept)
 
     def _access(self, use: Use, operation: int) -> KeptUse:
         dependencies, reads, writes = use.touches
@@ -292,25 +304,24 @@ class Head:
             return place._replace(device=device.into(_writer(writers, device.node, keys)))
 
         there, here = written(source), written(target)
-        halves: list[_Half] = []
+        half = _Half(transfer.leave if from_ is None else transfer.arrive)
         counts = {rank: len(writer.operations) for rank, writer in writers.items()}
         for writer in writers.values():
-            writer.exchange.halves = halves
+            writer.exchange.half = half
         assert here.device is not None
         here.device.copy(there, here, transfer.region, (), ())
-        for half in halves:
-            half.use = transfer.leave if from_ is None else transfer.arrive
-        self._copies += halves
+        if half.parts:
+            self._copies.append(half)
         self._counted.append(transfer)
         for rank, writer in writers.items():
-            for at in range(counts[rank], len(writer.operations)):
-                record, _ = writer.operations[at]
+            written_down = writer.operations[counts[rank] :]
+            if written_down:
+                records = [record for parts, _ in written_down for record in parts]
+                kind = records[0].kind
                 # An upload finds the host's bytes in the arena.
-                reads = record.kind in _READING or record.kind is RecordKind.UPLOAD
-                uses = ([transfer.leave] if reads else []) + (
-                    [transfer.arrive] if record.kind in _WRITING else []
-                )
-                writer.operations[at] = record, tuple(uses)
+                reads = kind in _READING or kind is RecordKind.UPLOAD
+                uses = ([transfer.leave] if reads else []) + ([transfer.arrive] if kind in _WRITING else [])
+                writer.operations[counts[rank] :] = [(records, tuple(uses))]
 
     def _write_launches(
         self,
@@ -334,8 +345,8 @@ class Head:
             box = (*assignment.groups, *recording.local_size, recording.work_dim)
             fields = (made_name(program), *box)
             tail = bound(binding.kernel.model.name, arguments, made_name)
-            record = NodeRecord(RecordKind.LAUNCH, device.number, 0, fields, (), tail)
-            writer.operations.append((record, assignment.uses))
+            record = KeptRecord(RecordKind.LAUNCH, device.number, 0, fields, tail)
+            writer.operations.append(([record], assignment.uses))
 
     def replay(
         self,
@@ -350,7 +361,8 @@ class Head:
     ) -> list[Ticket]:
         """Have all parts done once more, as the replay ``name``; the tickets of parts and own kernels.
 
-        ``first``: the first replay behind which nodes put later ones.
+        ``first``: the first replay behind which nodes put later ones.  Where kernels print each node is told
+        directly, and answers so: what it printed comes before.
         """
         kernels = [issuer.kernel(binding, 0, k, member) for _, k, member in self.own]
         made = _Replay(self, name)
@@ -360,7 +372,7 @@ class Head:
             given = _given(binding, self._holes)
             self._given = binding, given
         spread = None
-        if tree.is_on and len(self.nodes) > FIRST:
+        if tree.is_on and len(self.nodes) > FIRST and not binding.kernel.model.prints:
             spread = tree.spread(name, self.number, timing.value, given, self.ranks)
         if spread is not None:
             made.parts = [spread]
@@ -372,9 +384,8 @@ class Head:
         for copy in self._copies:
             if isinstance(copy, Transfer):
                 memory.transfers.perform(copy, issue, is_repeated=True)
-                continue
-            assert copy.use is not None
-            copy.use.by(copy.issue(copy.use.waits(), name + copy.key))
+            else:
+                copy.again(name)
         for use, operation in self._host:
             use.by(made.ticket(operation))
         recording = self.recording
@@ -399,6 +410,13 @@ class Head:
             memory.accounting.repeated(source, target, transfer.nbytes, transfer.cause, self.replays)
         memory.accounting.events.node_replays += self.replays
         self.replays = 0
+
+    def forget(self) -> None:
+        """It is not replayed any more: nobody has to know it for what it did."""
+        for replayed, used in self._replayed:
+            for dependencies in used:
+                dependencies.catch_up()
+            replayed.forget(self.accesses)
 
     def _say_waits(self, name: int, first: int) -> None:
         """Tell nodes what operations wait for that no replay from ``first`` on did."""
@@ -466,6 +484,7 @@ class Heads:
         self._memory = memory
         self._issuer = issuer
         self._heads: OrderedDict[Recording, Head | None] = OrderedDict()
+        self._knowing: dict[int, set[RemoteNode]] = {}  # of a buffer, the nodes that know accesses to it
         self._first = replay_name(next(job.replays) + 1)
         self._has_failed = False
         memory.accounting.on_report.append(self._count)
@@ -511,6 +530,7 @@ class Heads:
             return None
         for buffer in head.buffers:
             self._memory.buffer(buffer).on_release.add(self._forget_buffer)
+            self._knowing.setdefault(buffer, set()).update(head.nodes)
         return head
 
     def _drop(self, recording: Recording) -> None:
@@ -518,17 +538,16 @@ class Heads:
         head = self._heads.pop(recording)
         if head is not None:
             head.count(self._memory)
+            head.forget()
             for node in head.nodes:
                 node.say(packed(RecordKind.KEEP, 0, head.number))
 
     def _forget_buffer(self, buffer: int) -> None:
         """A buffer is released: nothing names it any more."""
-        ranks: dict[RemoteNode, None] = {}
         for recording, head in list(self._heads.items()):
             if head is not None and buffer in head.buffers:
-                ranks.update(dict.fromkeys(head.nodes))
                 self._drop(recording)
-        for node in ranks:
+        for node in self._knowing.pop(buffer, ()):
             node.say(packed(RecordKind.FORGET, 0, buffer))
 
     def _begin_anew(self) -> None:
@@ -539,6 +558,7 @@ class Heads:
         self._has_failed = False
         for recording in list(self._heads):
             self._drop(recording)
+        self._knowing.clear()
         for node in self._job.nodes.values():
             node.say(packed(RecordKind.FORGET, 0, 0))
         self._first = replay_name(next(self._job.replays) + 1)

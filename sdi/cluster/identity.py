@@ -9,7 +9,7 @@ from typing import Final
 
 from sdi import __version__
 from sdi.cluster.node_facts import Asked, JobDevice, NodeFacts
-from sdi.cluster.part import KeptOperation, KeptPart, KeptUse
+from sdi.cluster.part import KeptOperation, KeptPart, KeptRecord, KeptUse
 from sdi.cluster.records import layouts
 from sdi.cluster.transport import Traffic
 from sdi.devices.base import KernelFacts, SubGroupQuery
@@ -17,7 +17,8 @@ from sdi.devices.capabilities import Capabilities, MemberKind
 from sdi.devices.discover import MemberSettings
 
 _PICKLED: Final = (
-    *(Asked, Capabilities, JobDevice, KeptOperation, KeptPart, KeptUse, KernelFacts, MemberKind),
+    *(Asked, Capabilities, JobDevice, KeptOperation, KeptPart, KeptRecord, KeptUse),
+    *(KernelFacts, MemberKind),
     *(MemberSettings, NodeFacts, SubGroupQuery, Traffic),
 )
 """What is sent as Python's objects."""

@@ -24,7 +24,7 @@ from sdi.cluster.arguments import UPDATES, arguments_of
 from sdi.cluster.exchange import Exchange, region_of
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearError, come, received_descriptor
-from sdi.cluster.part import Parts
+from sdi.cluster.part import OPERATIONS_MAX, REPLAYS, Parts
 from sdi.cluster.records import (
     ALL,
     DamagedBatch,
@@ -85,7 +85,9 @@ class Node:
         self._devices: Sequence[Device] = ()
         self._objects: dict[int, object] = {}
         self._parts = Parts()
-        self._branch: Final = Branch(transport, self._act, self._spread, self._forget_tickets)
+        self._branch: Final = Branch(
+            transport, self._act, self._spread, self._forget_tickets, self._newly_lost
+        )
         self._touched: set[int] = set()
         self._lock: Final = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
@@ -208,7 +210,9 @@ class Node:
         with self._lock:
             for name in record.waits:
                 ticket = self._tickets.get(name)
-                if ticket is None:
+                if ticket is None and name >= REPLAYS:  # nobody will ever complete it
+                    ticket = self._tickets.get(name - name % OPERATIONS_MAX) or _unknown(name)
+                elif ticket is None:
                     ticket = self._tickets[name] = Ticket()
                 found.append(ticket)
         return found
@@ -574,6 +578,10 @@ class Node:
             self._buffer(buffer), offset, self._buffer(twin), twin_offset, nbytes, unit, smallest, update
         )
         return comparison, self._buffer(changes)
+
+
+def _unknown(name: int) -> Ticket:
+    return completed(DeviceFailed("a node", f"replay {name} is not known"))
 
 
 def _complete(whole: Ticket, launches: Sequence[Ticket], error: BaseException | None) -> None:

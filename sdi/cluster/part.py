@@ -15,9 +15,10 @@ from typing import cast
 from sdi.cluster.arguments import arguments_of
 from sdi.cluster.records import NodeRecord, RecordKind
 from sdi.devices.base import BoundArgument, Device
+from sdi.devices.copying import all_of
 from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.devices.issue import Timing
-from sdi.devices.ticket import Ticket
+from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 from sdi.region import Bytes
@@ -50,10 +51,12 @@ class KeptUse:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOperation:
-    """A record, of which ``ticket`` is 0, or the number of the copy in the recording where it is SEND's key,
-    as is the last field of RECEIVE's.  ``fields`` of a launch: of LAUNCH, with the program for the kernel;
-    ``tail``: its kernel's name and arguments.
+class KeptRecord:
+    """What is asked of a member, as a ``NodeRecord``.
+
+    ``ticket``: 0, or the number of the copy in the recording where it is SEND's key, as is the last field of
+    RECEIVE's.  ``fields`` of a launch: of LAUNCH, with the program for the kernel; ``tail``: its kernel's
+    name and arguments.
     """
 
     kind: int
@@ -61,6 +64,13 @@ class KeptOperation:
     ticket: int
     fields: tuple[int, ...]
     tail: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOperation:
+    """``records``: several of a copy in several parts, which is done when all of them are."""
+
+    records: tuple[KeptRecord, ...]
     uses: tuple[KeptUse, ...]
 
 
@@ -75,9 +85,10 @@ class KeptPart:
 class _Launch:
     """A kernel with the arguments that it was launched with, and with those of late."""
 
-    def __init__(self, device: Device, operation: KeptOperation, objects: Mapping[int, object]) -> None:
-        program, gx, gy, gz, lx, ly, lz, dimensions = operation.fields
-        self.name, self._arguments = arguments_of(operation.tail, objects)
+    def __init__(self, device: Device, kept: KeptRecord, objects: Mapping[int, object]) -> None:
+        """Raises why something that it needs was not made."""
+        program, gx, gy, gz, lx, ly, lz, dimensions = kept.fields
+        self.name, self._arguments = arguments_of(kept.tail, objects)
         self._program = cast(DeviceProgram, objects[program])
         self._device = device
         self._box: tuple[Int3, Int3, int] = (gx, gy, gz), (lx, ly, lz), dimensions
@@ -112,13 +123,15 @@ class Part:
         kept = pickle.loads(tail)
         assert isinstance(kept, KeptPart)
         self._holes = kept.holes
-        self._operations: list[tuple[NodeRecord, _Launch | None, tuple[Use, ...]]] = []
+        self._operations: list[tuple[list[NodeRecord], _Launch | Exception | None, tuple[Use, ...]]] = []
         for each in kept.operations:
-            record = NodeRecord(RecordKind(each.kind), each.member, each.ticket, each.fields, (), each.tail)
-            is_launch = record.kind is RecordKind.LAUNCH
-            launch = _Launch(devices[each.member], each, objects) if is_launch else None
-            self._operations.append((record, launch, tuple([use(one) for one in each.uses])))
-        self.members = frozenset(each.member for each in kept.operations)
+            first = each.records[0]
+            is_launch = first.kind == RecordKind.LAUNCH
+            launch = _launch(devices[first.member], first, objects) if is_launch else None
+            self._operations.append(
+                ([_record(one) for one in each.records], launch, tuple([use(one) for one in each.uses]))
+            )
+        self.members = frozenset(one.member for each in kept.operations for one in each.records)
 
     def replay(
         self,
@@ -134,12 +147,12 @@ class Part:
         do.  ``issue``: does a record's operation, and never raises.
         """
         tickets, launches = [], []
-        for number, (record, launch, uses) in enumerate(self._operations):
+        for number, (parts, launch, uses) in enumerate(self._operations):
             found = dict.fromkeys(before.get(number, ()))
             for use in uses:
                 use.gather(found)
             if launch is None:
-                ticket = issue(_keyed(record, name), list(found))
+                ticket = all_of([issue(_keyed(record, name), list(found)) for record in parts])
             else:
                 ticket = _launched(launch, self._holes, given, list(found), timing)
                 launches.append(ticket)
@@ -208,6 +221,18 @@ class Parts:
         return [], [], (), part or DeviceFailed("a node", f"recording {number} is not known")
 
 
+def _record(kept: KeptRecord) -> NodeRecord:
+    return NodeRecord(RecordKind(kept.kind), kept.member, kept.ticket, kept.fields, (), kept.tail)
+
+
+def _launch(device: Device, kept: KeptRecord, objects: Mapping[int, object]) -> _Launch | Exception:
+    """Or why it can't be launched: the part's copies are made all the same, since others wait for them."""
+    try:
+        return _Launch(device, kept, objects)
+    except Exception as error:
+        return error
+
+
 def _keyed(record: NodeRecord, name: int) -> NodeRecord:
     """With the keys that copies between nodes have in this replay."""
     if record.kind is RecordKind.SEND:
@@ -218,11 +243,11 @@ def _keyed(record: NodeRecord, name: int) -> NodeRecord:
 
 
 def _launched(
-    launch: _Launch, holes: Sequence[int], given: bytes, wait: list[Ticket], timing: Timing
+    launch: _Launch | Exception, holes: Sequence[int], given: bytes, wait: list[Ticket], timing: Timing
 ) -> Ticket:
     try:
+        if isinstance(launch, Exception):
+            raise launch
         return launch.issue(holes, given, wait, timing)
     except Exception as error:
-        ticket = Ticket()
-        ticket.complete(error)
-        return ticket
+        return completed(error)

@@ -117,6 +117,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.OFFSET: "q",  # what the node's clock is ahead of rank 0's
     RecordKind.REFUSED: "",  # rank 0 hears the node no more
     RecordKind.SUMMED: "3q",  # a replay's number, start and end by rank 0's clock; tail: why it failed
+    # waits: ranks, each with a member of it that is lost
     RecordKind.DONE: "2q",  # start and end; tail: why it failed, if it did
     RecordKind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
     RecordKind.PRINTED: "",

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -39,10 +39,19 @@ def parent(rank: int) -> int:
     return ROOT if rank <= FIRST else (rank - FIRST - 1) // FAN + 1
 
 
+def _pairs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Each rank with what is said of it."""
+    return zip(numbers[::2], numbers[1::2], strict=True)
+
+
 class Spoken(Protocol):
     """A node as ``ReplayTree`` sees it."""
 
     failure: DeviceLost | None
+
+    @property
+    def lost_members(self) -> set[int]:
+        """The numbers of its members that are lost."""
 
     @property
     def said(self) -> int:
@@ -129,6 +138,8 @@ class ReplayTree:
     def heard(self, rank: int, record: NodeRecord) -> None:
         """A node has answered for itself and all whom it told."""
         number, start_ns, end_ns = record.fields
+        for node, member in _pairs(record.waits):
+            self._nodes[node].lost_members.add(member)
         with self._lock:
             spread = self._pending.get(number)
             if spread is None:
@@ -142,7 +153,7 @@ class ReplayTree:
         self._over(number, spread)
 
     def _over(self, number: int, spread: _Spread) -> None:
-        """All have answered.  Nodes forget its tickets' names only when nobody here asks for these any more."""
+        """All have answered.  Nodes forget names only when nobody here asks for their tickets any more."""
         spread.ticket.complete(spread.error, spread.start_ns, spread.end_ns)
         with self._lock:
             del self._pending[number]
@@ -167,13 +178,22 @@ class ReplayTree:
 
 @dataclass(slots=True, eq=False)
 class _Answer:
-    """What a node does in a replay.  ``missing``: the ranks, itself one, that have not answered it."""
+    """What a node does in a replay.  ``missing``: the ranks, itself one, that have not answered it.
+
+    ``lost``: ranks, each with a member of it that was lost.
+    """
 
     missing: set[int]
     start_ns: int = 0
     end_ns: int = 0
+    lost: list[int] = field(default_factory=list)
     tail: bytes = b""
     is_own_done: bool = False
+
+    def record(self, number: int) -> bytes:
+        """What is told of it."""
+        fields = number, self.start_ns, self.end_ns
+        return packed(RecordKind.SUMMED, 0, 0, fields, self.lost, self.tail)
 
 
 class Branch:
@@ -181,7 +201,8 @@ class Branch:
 
     ``act``: does what a direct record asks for.  ``replay``: does the node's part of a SPREAD record, if it
     has one; the ticket, and the names that are forgotten when rank 0 has heard of it.  ``forget``: these
-    names.  ``clock_offset_ns``: what this machine's clock is ahead of rank 0's.
+    names.  ``newly_lost``: the node's members that are lost and were not when this was asked before.
+    ``clock_offset_ns``: what this machine's clock is ahead of rank 0's.
     """
 
     def __init__(
@@ -190,12 +211,14 @@ class Branch:
         act: Callable[[NodeRecord], None],
         replay: Callable[[NodeRecord], tuple[Ticket, Sequence[int]]],
         forget: Callable[[Sequence[int]], None],
+        newly_lost: Callable[[], Sequence[int]],
     ) -> None:
         self._transport: Final = transport
         self._rank: Final = transport.rank
         self._act: Final = act
         self._replay: Final = replay
         self._forget: Final = forget
+        self._newly_lost: Final = newly_lost
         self._lock: Final = threading.Lock()
         self._children: tuple[int, ...] = tuple(children(self._rank, transport.size))
         self._parent = parent(self._rank)
@@ -254,10 +277,9 @@ class Branch:
             self._num_direct += 1
 
     def _may_replay(self, record: NodeRecord) -> bool:
-        counts = record.waits
-        for at in range(0, len(counts), 2):
-            if counts[at] == self._rank:
-                return counts[at + 1] <= self._num_direct
+        for rank, count in _pairs(record.waits):
+            if rank == self._rank:
+                return count <= self._num_direct
         return True
 
     def _do(self, record: NodeRecord) -> None:
@@ -282,17 +304,30 @@ class Branch:
                 kept = replace(record, tail=bytes(record.tail))
                 self._early.setdefault(number, []).append((child, kept))
             return
-        self._answer(number, part, child, start_ns, end_ns, bytes(record.tail))
+        self._answer(number, part, child, start_ns, end_ns, record.waits, bytes(record.tail))
 
     def _own_done(self, number: int, done: Ticket) -> None:
         with self._lock:
             part = self._parts[number]
         offset_ns = self.clock_offset_ns
         times = [at and at - offset_ns for at in (done.start_ns, done.end_ns)]
-        tail = b"" if done.error is None else failure(done.error)
-        self._answer(number, part, self._rank, times[0], times[1], tail)
+        tail, lost = b"", []
+        if done.error is not None:
+            tail = failure(done.error)
+            for member in self._newly_lost():
+                lost += [self._rank, member]
+        self._answer(number, part, self._rank, times[0], times[1], lost, tail)
 
-    def _answer(self, number: int, part: _Answer, rank: int, start_ns: int, end_ns: int, tail: bytes) -> None:
+    def _answer(
+        self,
+        number: int,
+        part: _Answer,
+        rank: int,
+        start_ns: int,
+        end_ns: int,
+        lost: Sequence[int],
+        tail: bytes,
+    ) -> None:
         """``rank`` has answered; tell the next one if it was the last.  Any thread."""
         with self._lock:
             if rank not in part.missing:
@@ -301,11 +336,11 @@ class Branch:
             part.is_own_done |= rank == self._rank
             part.start_ns = min(part.start_ns or start_ns, start_ns or part.start_ns)
             part.end_ns = max(part.end_ns, end_ns)
+            part.lost += lost
             part.tail = part.tail or tail
             is_whole, to = not part.missing, self._parent
-            fields = (number, part.start_ns, part.end_ns)
         if is_whole:
-            self._transport.send(to, packed(RecordKind.SUMMED, 0, 0, fields, tail=part.tail))
+            self._transport.send(to, part.record(number))
 
     def lost(self) -> None:
         """A node is lost: each answers rank 0 for itself alone from now on, also what it answered before."""
@@ -315,5 +350,4 @@ class Branch:
             for part in self._parts.values():
                 part.missing = set() if part.is_own_done else {self._rank}
         for number, part in again:
-            fields = (number, part.start_ns, part.end_ns)
-            self._transport.send(ROOT, packed(RecordKind.SUMMED, 0, 0, fields, tail=part.tail))
+            self._transport.send(ROOT, part.record(number))

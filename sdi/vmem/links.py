@@ -144,9 +144,10 @@ class Links:
         if source != HOST or is_leaving:
             self._free_ns[source] = end
         if is_leaving:
-            self._leaving_ns[self._places[source]] = end
+            place = self._places[source]
+            self._leaving_ns[place] = max(self._leaving_ns[place], end)
             if self._at_ns is not None:
-                self._sends_now.add(self._places[source])
+                self._sends_now.add(place)
         if target != HOST:
             self._filled_ns[target] = max(self._filled_ns[target], end)
 

@@ -78,6 +78,10 @@ class Replayed:
         for _, replay in self._replays[at:]:
             yield replay
 
+    def forget(self, accesses: Accesses) -> None:
+        """What one recording's replays did is known where they did it."""
+        self._replays = [each for each in self._replays if each[1].accesses is not accesses]
+
     def _tidy(self) -> None:
         """Forget what is over.  The last of each recording stays: what it wrote may have failed before."""
         last = {id(replay.accesses): number for number, replay in self._replays}

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from sdi.cluster.head import Heads
+from sdi.cluster.part import replay_name
 from sdi.cluster.records import RecordKind, records
+from sdi.cluster.remote_node import RemoteTicket
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.opencl.member import DriverDevice
@@ -21,6 +23,7 @@ from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 from sdi.wire.records import Op
 from tests.cluster import jobs
+from tests.devices.conftest import finish
 from tests.service.wire_client import WireClient
 
 SOURCE = """
@@ -30,8 +33,9 @@ kernel void stencil(global const int *a, global int *b, int n) {
 }
 kernel void grow(global int *p, int by) { p[get_global_id(0)] += by; }
 kernel void shrink(global int *p, int by) { p[get_global_id(0)] -= by; }
+kernel void shout(global int *p) { if (!p[get_global_id(0)]++) printf("nought\\n"); }
 """
-STENCIL, GROW, SHRINK = range(3)
+STENCIL, GROW, SHRINK, SHOUT = range(4)
 COUNT = 960
 RANDOM = np.random.default_rng(5).integers(0, 1 << 20, COUNT, np.int32)
 
@@ -108,6 +112,16 @@ def test_of_many_nodes_two_are_told_and_the_result_is_the_same(driver: DriverDev
             said = on.said()
         assert [(to, kind) for to, kind, _ in said] == [(1, RecordKind.SPREAD), (2, RecordKind.SPREAD)]
         assert on.client.read(b, 4 * COUNT) == expected.tobytes()
+
+
+def test_of_many_nodes_all_are_told_where_kernels_print(driver: DriverDevice) -> None:
+    """What is printed comes with a node's own answer, and so before the launch is done."""
+    with rig(driver, 6) as on:
+        a = on.client.buffer(RANDOM.tobytes())
+        for _ in range(4):
+            assert on.client.wait(on.client.launch(on.build, [(a, 0)], [COUNT], [16], SHOUT)) == 0
+            said = on.said()
+        assert sorted((to, kind) for to, kind, _ in said) == [(to, RecordKind.REPLAY) for to in range(1, 7)]
 
 
 def test_sessions_one_after_the_other_do_not_mix_what_nodes_keep(driver: DriverDevice) -> None:
@@ -228,6 +242,22 @@ def test_nodes_forget_what_names_a_buffer_that_is_released(driver: DriverDevice)
         assert all(node._parts.is_empty for node in on.made.nodes)
 
 
+def test_what_released_buffers_leave_behind_does_not_grow(driver: DriverDevice) -> None:
+    with rig(driver, 2) as on:
+        b = on.client.buffer(4 * COUNT)
+        for _ in range(20):
+            a = on.client.buffer(RANDOM.tobytes())
+            for _ in range(4):
+                assert on.client.wait(on.stencil(a, b)) == 0
+            assert RecordKind.REPLAY in on.kinds()
+            on.client.send(Op.RELEASE_BUFFER, a)
+        on.client.wait(on.grow(b, 1))
+        memory = on.client.session._memory
+        replayed = next(each.replayed for each in memory.buffer(b).dependencies if each.replayed is not None)
+        assert not list(replayed.since(0))
+        assert on.client.read(b, 4 * COUNT) == (stencil(RANDOM) + 1).tobytes()
+
+
 class Failing(ForwardingDevice):
     """Fails launches while ``is_failing``."""
 
@@ -268,3 +298,37 @@ def test_a_replay_that_fails_poisons_what_it_wrote_and_what_is_written_anew_is_r
             assert on.client.wait(on.grow(a, 5)) == 0
         assert on.client.read(a, 4 * COUNT) == (RANDOM + 15).tobytes()
         assert on.client.read(b, 4 * COUNT) == (RANDOM + 7).tobytes()
+
+
+class Losing(Failing):
+    """Is lost as well."""
+
+    def is_lost(self) -> bool:
+        return Failing.is_failing
+
+
+@pytest.mark.logs("a launch failed")
+def test_members_that_are_lost_in_a_replay_that_others_told_are_known(
+    monkeypatch: pytest.MonkeyPatch, driver: DriverDevice
+) -> None:
+    open_all = jobs.open_here
+    monkeypatch.setattr(jobs, "open_here", lambda *given: [Losing(each) for each in open_all(*given)])
+    with rig(driver, 6) as on:
+        a = on.client.buffer(RANDOM.tobytes())
+        for by in range(4):
+            on.client.wait(on.grow(a, by))
+        assert RecordKind.SPREAD in on.kinds()
+        monkeypatch.setattr(Failing, "is_failing", True)
+        assert on.client.wait(on.grow(a, 1)) < 0
+        assert [node.lost_members for node in on.made.job.nodes.values()] == [{0}] * 6
+
+
+def test_what_waits_for_a_replay_that_a_node_does_not_know_fails(driver: DriverDevice) -> None:
+    with rig(driver, 2) as on:
+        device = on.made.job._members[0]
+        buffer = device.allocate(64)
+        ticket = device.fill(buffer, 0, 64, b"\1", [RemoteTicket(device.node, replay_name(1 << 20))])
+        device.flush()
+        with pytest.raises(DeviceFailed, match="is not known"):
+            finish(ticket)
+        device.free(buffer)

@@ -7,11 +7,12 @@ import pickle
 import pytest
 
 from sdi.cluster.arguments import bound
-from sdi.cluster.part import KeptOperation, KeptPart, KeptUse, Part, replay_name
+from sdi.cluster.part import KeptOperation, KeptPart, KeptRecord, KeptUse, Part, replay_name
 from sdi.cluster.records import NodeRecord, RecordKind
 from sdi.devices.issue import SEEN
 from sdi.devices.testing.null import NullDevice
 from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
 from sdi.vmem.dependencies import Dependencies, Use
 
@@ -24,12 +25,13 @@ def use(memory: int, reads: bool) -> KeptUse:
 
 
 def operation(kind: RecordKind, ticket: int, fields: tuple[int, ...], reads: bool) -> KeptOperation:
-    return KeptOperation(kind, 0, ticket, fields, b"", (use(1, reads),))
+    return KeptOperation((KeptRecord(kind, 0, ticket, fields, b""),), (use(1, reads),))
 
 
 def launch(name: str = "grow") -> KeptOperation:
     tail = bound(name, [BUFFER, b"\1\0\0\0"], lambda made: int(str(made)))
-    return KeptOperation(RecordKind.LAUNCH, 0, 0, (PROGRAM, 4, 1, 1, 16, 1, 1, 1), tail, (use(1, False),))
+    kept = KeptRecord(RecordKind.LAUNCH, 0, 0, (PROGRAM, 4, 1, 1, 16, 1, 1, 1), tail)
+    return KeptOperation((kept,), (use(1, False),))
 
 
 class Node:
@@ -38,6 +40,7 @@ class Node:
     def __init__(self) -> None:
         self.device = NullDevice(0, keeps=True)
         self.dependencies = Dependencies(64)
+        self.buffer: object = 640
         self.issued: list[tuple[NodeRecord, list[Ticket], Ticket]] = []
 
     def part(self, *operations: KeptOperation, holes: tuple[int, ...] = ()) -> Part:
@@ -45,7 +48,7 @@ class Node:
             assert (kept.buffer, kept.nbytes) == (9, 64)
             return self.dependencies.use(kept.reads, kept.writes)
 
-        objects = {PROGRAM: "program", BUFFER: 640}
+        objects = {PROGRAM: "program", BUFFER: self.buffer}
         return Part(pickle.dumps(KeptPart(operations, holes)), [self.device], objects, used)
 
     def issue(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
@@ -109,3 +112,27 @@ def test_a_launch_that_can_t_be_bound_fails_its_ticket_and_no_other(monkeypatch:
     (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, {}, node.issue)
     assert isinstance(first.error, RuntimeError) and not second.done
     assert node.issued[0][1] == [first], "who reads what it should have written fails too"
+
+
+def test_copies_go_out_where_a_launch_has_a_buffer_that_was_not_made() -> None:
+    """Another node waits for them, or sends to this one."""
+    node = Node()
+    node.buffer = DeviceFailed("gpu", "no memory")
+    copy = operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2), True)
+    (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, {}, node.issue)
+    assert first.error is node.buffer and not second.done
+    assert [(record.kind, wait) for record, wait, _ in node.issued] == [(RecordKind.SEND, [first])]
+
+
+def test_a_copy_in_parts_is_done_when_all_are_and_fails_with_any() -> None:
+    node = Node()
+    parts = tuple(KeptRecord(RecordKind.RECEIVE, 0, 0, (1, 0, 1, 32, 32, 2, key), b"") for key in (4, 5))
+    part = node.part(KeptOperation(parts, (use(1, False),)), operation(RecordKind.COPY, 0, (1, 2), True))
+    (received, read), _ = part.replay(replay_name(1), b"", SEEN, {}, node.issue)
+    assert [wait for _, wait, _ in node.issued] == [[], [], [received]], "one does not wait for the other"
+    node.issued[0][2].complete(DeviceFailed("gpu", "lost"))
+    assert not received.done
+    node.issued[1][2].complete()
+    assert isinstance(received.error, DeviceFailed) and not read.done
+    node.part(operation(RecordKind.COPY, 0, (1, 2), True)).replay(replay_name(2), b"", SEEN, {}, node.issue)
+    assert node.issued[-1][1] == [received], "what it left is poisoned"

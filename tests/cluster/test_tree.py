@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from sdi.cluster import tree
-from sdi.cluster.records import RecordKind, failure, failure_of, packed, records
+from sdi.cluster.records import NodeRecord, RecordKind, failure, failure_of, packed, records
 from sdi.cluster.transport import Room, Traffic
 from sdi.cluster.tree import ROOT, Branch, ReplayTree, children, parent
 from sdi.devices.ticket import Ticket
@@ -73,6 +73,7 @@ class Told:
     def __init__(self, end: End, rank: int) -> None:
         self.end, self.rank, self.said, self.behind = end, rank, 0, 0
         self.failure: DeviceLost | None = None
+        self.lost_members: set[int] = set()
         self.batch = b""
 
     def say(self, tree: ReplayTree, name: int) -> None:
@@ -115,9 +116,10 @@ class Job:
             self.under_way[rank].append(ticket)
             return ticket, [name]
 
-        return Branch(
-            end, lambda record: self.done[rank].append(record.ticket), replay, self.forgotten[rank].extend
-        )
+        def act(record: NodeRecord) -> None:
+            self.done[rank].append(record.ticket)
+
+        return Branch(end, act, replay, self.forgotten[rank].extend, lambda: [rank % 3])
 
     def _receiver(self, rank: int) -> Callable[[int, bytes], None]:
         branch = self.branches[rank]
@@ -238,6 +240,8 @@ def test_times_are_the_first_and_the_last_and_a_failure_is_told() -> None:
     job.end()
     first, second = job.tickets
     assert isinstance(first.error, DeviceFailed) and second.error is None
+    lost = {rank: node.lost_members for rank, node in job.nodes.items() if node.lost_members}
+    assert lost == {5: {2}}, "asked of who failed"
     assert (second.start_ns, second.end_ns) == (6, 57)
 
 

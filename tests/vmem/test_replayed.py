@@ -139,3 +139,14 @@ def test_a_use_by_something_else_is_counted_with_its_memory() -> None:
     both.other(1, True, ByteRange(0, 8))
     both.other(0, False, ByteRange(0, 8))
     assert both.replayed.changed == {1: 1, 0: 2}
+
+
+def test_what_is_known_of_a_recording_s_replays_is_forgotten_with_it() -> None:
+    both = Both([[(0, True, ByteRange(0, 8))], [(1, False, ByteRange(0, 8))]])
+    for which in (0, 1, 0):
+        both.replay(which)
+    both.late[0].catch_up()
+    both.replayed.forget(both.recordings[0])
+    assert [replay.accesses for replay in both.replayed.since(0)] == [both.recordings[1]]
+    for memory in (0, 1):
+        both.other(memory, True, ByteRange(0, 8))
