@@ -244,7 +244,8 @@ class Head:
         for transfer in self.recording.transfers:
             self._write_transfer(transfer, memory, writers, keys)
         self._write_launches(binding, memory, issuer, where, writers, keys)
-        if max(len(keys), *(len(writer.operations) + 1 for writer in writers.values())) >= OPERATIONS_MAX:
+        names = [len(keys), *(len(writer.operations) + 1 for writer in writers.values())]
+        if max(names) >= OPERATIONS_MAX:
             raise _NotKept("very many operations")
         for at, writer in enumerate(writers.values()):
             self.nodes.append(writer.node)

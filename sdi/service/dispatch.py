@@ -243,20 +243,23 @@ class Dispatcher:
         if done.cancelled():
             return  # the application has gone
         error = done.exception()
-        if error is not None or not isinstance(done.result(), Build):
-            self.door.forget(build_id)
-        if error is None:
+        if error is not None:
+            self._refuse_build(build_id, error)
+            return
+        try:
             result = done.result()
             if isinstance(result, Build):
-                self._launcher.add(build_id, result)
-                if self._learning is not None:
-                    result.begin_with(self._learning.pages(result.object, len(self._memory.members)))
-                self.door.built(build_id, [kernel.model for kernel in result.kernels])
-                printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
-                if printing and self._prints:
-                    self._printing[build_id] = printing
+                self._take(build_id, result)
+            else:
+                self.door.forget(build_id)
             self._outbox.reply(build_id, Status.SUCCESS, 0, build_payload(result))
-        elif isinstance(error, ClError):
+        except Exception as bug:
+            self._refuse_build(build_id, bug)
+
+    def _refuse_build(self, build_id: int, error: BaseException) -> None:
+        """Tell the application why it has no program."""
+        self.door.forget(build_id)
+        if isinstance(error, ClError):
             log = error.log if isinstance(error, BuildError) else f"error: {error.what}\n"
             lines = log.splitlines()
             said = next((line for line in lines if "error" in line), lines[0] if lines else str(error))
@@ -273,6 +276,16 @@ class Dispatcher:
             _log.error("build %d", build_id, exc_info=error)
             log = f"sdi: internal error: {error!r}\n"
             self._outbox.reply(build_id, Status.BUILD_PROGRAM_FAILURE, 0, build_payload(Compiled(b"", log)))
+
+    def _take(self, build_id: int, result: Build) -> None:
+        """Have the application's kernels from now on."""
+        self._launcher.add(build_id, result)
+        if self._learning is not None:
+            result.begin_with(self._learning.pages(result.object, len(self._memory.members)))
+        self.door.built(build_id, [kernel.model for kernel in result.kernels])
+        printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
+        if printing and self._prints:
+            self._printing[build_id] = printing
 
     def _ask_sub_groups(self, entry: RecordEntry) -> None:
         """Has the build thread ask a member."""

@@ -66,6 +66,18 @@ class Rig:
         arguments = [(source, 0), (target, 0), np.int32(COUNT).tobytes()]
         return self.client.launch(self.build, arguments, [COUNT], [16], STENCIL)
 
+    def stencils(self, turns: int) -> Iterator[list[tuple[int, RecordKind, int]]]:
+        """Go from one buffer to another and back; what was said in each turn.  The result is right."""
+        a, b = self.client.buffer(RANDOM.tobytes()), self.client.buffer(4 * COUNT)
+        expected = RANDOM
+        for _ in range(turns):
+            self.said()
+            assert self.client.wait(self.stencil(a, b)) == 0
+            yield self.said()
+            expected = stencil(expected)
+            a, b = b, a
+        assert self.client.read(a, 4 * COUNT) == expected.tobytes()
+
     def grow(self, buffer: int, by: int) -> int:
         return self.client.launch(self.build, [(buffer, 0), np.int32(by).tobytes()], [COUNT], [16], GROW)
 
@@ -88,30 +100,16 @@ def rig(driver: DriverDevice, nodes: int) -> Iterator[Rig]:
 
 def test_a_launch_that_is_repeated_is_one_short_record_per_node(driver: DriverDevice) -> None:
     with rig(driver, 2) as on:
-        a, b = on.client.buffer(RANDOM.tobytes()), on.client.buffer(4 * COUNT)
-        expected = RANDOM
-        for turn in range(8):
-            source, target = (b, a) if turn % 2 else (a, b)
-            assert on.client.wait(on.stencil(source, target)) == 0
-            expected = stencil(expected)
-            said = on.said()
-            if turn >= 6:
-                assert [(to, kind) for to, kind, _ in said] == [(to, RecordKind.REPLAY) for to in (2, 1)]
-                assert all(tail < 40 for _, _, tail in said)
-        assert on.client.read(a, 4 * COUNT) == expected.tobytes()
+        *_, last_but_one, last = on.stencils(8)
+    for said in (last_but_one, last):
+        assert [(to, kind) for to, kind, _ in said] == [(to, RecordKind.REPLAY) for to in (2, 1)]
+        assert all(tail < 40 for _, _, tail in said)
 
 
 def test_of_many_nodes_two_are_told_and_the_result_is_the_same(driver: DriverDevice) -> None:
     with rig(driver, 6) as on:
-        a, b = on.client.buffer(RANDOM.tobytes()), on.client.buffer(4 * COUNT)
-        expected = RANDOM
-        for turn in range(7):
-            source, target = (b, a) if turn % 2 else (a, b)
-            assert on.client.wait(on.stencil(source, target)) == 0
-            expected = stencil(expected)
-            said = on.said()
-        assert [(to, kind) for to, kind, _ in said] == [(1, RecordKind.SPREAD), (2, RecordKind.SPREAD)]
-        assert on.client.read(b, 4 * COUNT) == expected.tobytes()
+        *_, said = on.stencils(7)
+    assert [(to, kind) for to, kind, _ in said] == [(1, RecordKind.SPREAD), (2, RecordKind.SPREAD)]
 
 
 def test_of_many_nodes_all_are_told_where_kernels_print(driver: DriverDevice) -> None:

@@ -18,7 +18,7 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceProgram
 from sdi.devices.polling import Polling
 from sdi.devices.testing.forwarding import ForwardingDevice
-from sdi.errors import BadRecord, DeviceFailed, Status, require
+from sdi.errors import BadRecord, ClError, DeviceFailed, Status, require
 from sdi.service.outbox import KEPT_MAX_NBYTES
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, SAMPLER_ARGUMENT, ArgumentKind
@@ -67,6 +67,20 @@ def test_a_kernel_runs_split_and_its_result_is_read(serve: Serve, members: int) 
     counters = client.session.counters.kernel("scale")
     assert counters.members_used == {members: 2}
     assert sum(counters.groups_per_member) == 16
+
+
+def test_a_build_that_can_t_be_taken_is_answered(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or its application waits for ever."""
+    client = serve(1)
+
+    def refuse(*_: object) -> None:
+        raise ClError(Status.OUT_OF_RESOURCES, "it has no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client.session._launcher, "add", refuse)
+        _, status, log = client.build(SCALE)
+    assert status == Status.OUT_OF_RESOURCES and b"it has no room" in log
+    assert client.build(SCALE)[1] == 0
 
 
 def test_a_write_after_a_launch_does_not_reach_the_launch(serve: Serve) -> None:
