@@ -1,10 +1,14 @@
 """What a launch costs rank 0 where members are on other nodes: its processor time per repeated launch.
 
 ``python -m bench.cluster_root [--nodes 4,16,64] [--members 1] [--launches 2000] [--flat] [--profile CASE]
-[--out FILE]``
+[--mpi] [--out FILE]``
 
 Rank 0's runtime is this process; all other ranks are threads of a second one, connected by sockets as
 loopback jobs are.  They answer replays at once and do nothing.  Times are of all threads of this process.
+
+``--mpi``: over the MPI that is installed beside this Python instead: each rank is a process that its
+mpiexec starts, for each case anew, and all of them as if on machines of their own.  As many as the machine's
+cores stand: those that rank 0 tells nothing sleep.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -30,14 +35,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.launches import CASES, SOURCE, Case  # noqa: E402
+from bench.network import environ, mpiexec  # noqa: E402
 from sdi import __version__  # noqa: E402
 from sdi.cluster.head import Heads  # noqa: E402
+from sdi.cluster.identity import introduction  # noqa: E402
 from sdi.cluster.job import Asked, Job, NodeFacts  # noqa: E402
 from sdi.cluster.loopback import Loopback  # noqa: E402
 from sdi.cluster.mixed import MixedTransport  # noqa: E402
+from sdi.cluster.mpi import MpiTransport  # noqa: E402
 from sdi.cluster.node import Node  # noqa: E402
 from sdi.cluster.records import NodeRecord, RecordKind, packed, records  # noqa: E402
-from sdi.cluster.transport import Room  # noqa: E402
+from sdi.cluster.start import leave  # noqa: E402
+from sdi.cluster.transport import Room, Transport  # noqa: E402
 from sdi.cluster.tree import parent  # noqa: E402
 from sdi.commands import Launch  # noqa: E402
 from sdi.devices.base import Device  # noqa: E402
@@ -108,6 +117,13 @@ class NullNode(Node):
         return None
 
 
+def null_node(transport: Transport) -> tuple[MixedTransport, NullNode]:
+    """One on ``transport``, which is not started yet."""
+    host, mixed = f"host {transport.rank}", MixedTransport(transport)
+    facts = NodeFacts(__version__, host, host, os.getpid(), (("", "", GPU, "", 0),))
+    return mixed, NullNode(mixed, introduction(facts))
+
+
 def serve(arguments: Sequence[str]) -> None:
     """Be all ranks but 0, each given as RANK:PEER=DESCRIPTOR,..., until rank 0 has gone."""
     served = []
@@ -117,10 +133,7 @@ def serve(arguments: Sequence[str]) -> None:
         sockets = {int(peer): socket.socket(fileno=int(fd)) for peer, fd in named.items()}
         transport = Loopback(int(rank), sockets, f"sdi-net-{rank}")
         transport.size = len(arguments) + 1  # though it is not connected to all
-        mixed = MixedTransport(transport)
-        facts = NodeFacts(__version__, f"host {rank}", f"host {rank}", os.getpid(), (("", "", GPU, "", 0),))
-        node = NullNode(mixed, pickle.dumps(facts))
-        served.append((mixed, node))
+        served.append(null_node(transport))
     gc.freeze()
     for mixed, node in served:
         mixed.start(node)
@@ -131,27 +144,32 @@ def serve(arguments: Sequence[str]) -> None:
         node.close()
 
 
-class Rig:
-    """The runtime of a session whose members are on ``nodes`` nodes, ``members`` on each."""
+def over_sockets(nodes: int) -> tuple[Transport, subprocess.Popen[bytes]]:
+    """Rank 0's transport to so many nodes, and their process."""
+    ends = connected(nodes + 1)
+    named = [
+        f"{rank}:{','.join(f'{peer}={end.fileno()}' for peer, end in ends[rank].items())}"
+        for rank in range(1, nodes + 1)
+    ]
+    descriptors = [end.fileno() for each in ends[1:] for end in each.values()]
+    command = [sys.executable, "-m", "bench.cluster_root", "--serve", *named]
+    process = subprocess.Popen(command, cwd=ROOT, pass_fds=descriptors)
+    for each in ends[1:]:
+        for end in each.values():
+            end.close()
+    return Loopback(0, ends[0]), process
 
-    def __init__(self, nodes: int, members: int, keeps: bool = True) -> None:
+
+class Rig:
+    """The runtime of a session whose members are on the other ranks of a job, ``members`` on each."""
+
+    def __init__(self, transport: Transport, members: int, keeps: bool = True) -> None:
         """``keeps``: nodes keep their parts of recordings."""
-        ends = connected(nodes + 1)
-        named = [
-            f"{rank}:{','.join(f'{peer}={end.fileno()}' for peer, end in ends[rank].items())}"
-            for rank in range(1, nodes + 1)
-        ]
-        descriptors = [end.fileno() for each in ends[1:] for end in each.values()]
-        command = [sys.executable, "-m", "bench.cluster_root", "--serve", *named]
-        self.process = subprocess.Popen(command, cwd=ROOT, pass_fds=descriptors)
-        for each in ends[1:]:
-            for end in each.values():
-                end.close()
-        self.job = Job(Loopback(0, ends[0]))
+        self.job = Job(transport)
         self.job.meet()
         asked = {
             rank: Asked(tuple((0, (rank - 1) * members + k, 1 << 34) for k in range(members)))
-            for rank in range(1, nodes + 1)
+            for rank in range(1, transport.size)
         }
         devices = self.job.open(asked)
         self.calls: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -201,7 +219,6 @@ class Rig:
         self.job.end_session()
         self.job.close()
         self.arena.close()
-        self.process.wait(60)
 
 
 def measure(rig: Rig, case: Case, launches: int, profile: cProfile.Profile | None = None) -> dict[str, float]:
@@ -242,6 +259,58 @@ def measure(rig: Rig, case: Case, launches: int, profile: cProfile.Profile | Non
     }
 
 
+def measured(transport: Transport, options: argparse.Namespace, title: str) -> dict[str, float | int | str]:
+    """A row of the table, which is printed: one case on the nodes that ``transport`` reaches."""
+    sys.setswitchinterval(1e-5)
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+    (case,) = (case for case in CASES if case.title == title)
+    nodes = transport.size - 1
+    rig = Rig(transport, options.members, not options.flat)
+    profile = None if options.profile is None else cProfile.Profile()
+    try:
+        found = measure(rig, case, options.launches, profile)
+    finally:
+        rig.close()
+    print(
+        f"{nodes:4} nodes of {options.members}  {title:32}"
+        f"{found['launch_us']:9.1f} us a launch ({found['issue_us']:.1f} to issue),"
+        f" first {found['first_ms']:7.1f} ms ({found['plan_ms']:.1f} its plan),"
+        f" {found['messages']:.1f} messages",
+        flush=True,
+    )
+    if profile is not None:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(45)
+    return {"nodes": nodes, "members": options.members, "case": title, **found}
+
+
+def as_rank(options: argparse.Namespace) -> int:
+    """Be a rank of a job of MPI: rank 0 measures, all others do nothing."""
+    transport = MpiTransport()
+    if transport.rank:
+        mixed, node = null_node(transport)
+        gc.freeze()
+        mixed.start(node)
+        node.left.wait()
+        mixed.close()
+        node.close()
+    else:
+        row = measured(transport, options, options.rank)
+        options.out.write_text(json.dumps({**row, "library": transport.library}))
+    leave(0)
+    return 0
+
+
+def over_mpi(nodes: int, title: str, arguments: Sequence[str]) -> dict[str, float | int | str]:
+    """As ``measured``, by a job of its own."""
+    with tempfile.TemporaryDirectory(prefix="sdi-root-") as folder:
+        out = Path(folder) / "row.json"
+        rank = [sys.executable, "-m", "bench.cluster_root", *arguments, "--rank", title, "--out", str(out)]
+        subprocess.run([*mpiexec(nodes + 1), *rank], cwd=ROOT, env=environ(), check=True)
+        found: dict[str, float | int | str] = json.loads(out.read_text())
+        return found
+
+
 def main() -> int:
     if sys.argv[1:2] == ["--serve"]:
         serve(sys.argv[2:])
@@ -252,33 +321,23 @@ def main() -> int:
     parser.add_argument("--launches", type=int, default=2000)
     parser.add_argument("--profile", metavar="CASE")
     parser.add_argument("--flat", action="store_true", help="rank 0 issues every operation of every member")
+    parser.add_argument("--mpi", action="store_true", help="nodes are ranks that mpiexec starts")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--rank", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sys.setswitchinterval(1e-5)
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
+    if options.rank is not None:
+        return as_rank(options)
     rows = []
     for nodes in [int(each) for each in options.nodes.split(",")]:
         for title in MEASURED:
             if options.profile is not None and options.profile not in title:
                 continue
-            (case,) = (case for case in CASES if case.title == title)
-            rig = Rig(nodes, options.members, not options.flat)
-            profile = None if options.profile is None else cProfile.Profile()
-            try:
-                found = measure(rig, case, options.launches, profile)
-            finally:
-                rig.close()
-            rows.append({"nodes": nodes, "members": options.members, "case": title, **found})
-            print(
-                f"{nodes:4} nodes of {options.members}  {title:32}"
-                f"{found['launch_us']:9.1f} us a launch ({found['issue_us']:.1f} to issue),"
-                f" first {found['first_ms']:7.1f} ms ({found['plan_ms']:.1f} its plan),"
-                f" {found['messages']:.1f} messages",
-                flush=True,
-            )
-            if profile is not None:
-                pstats.Stats(profile).sort_stats("tottime").print_stats(45)
+            if options.mpi:
+                rows.append(over_mpi(nodes, title, sys.argv[1:]))
+                continue
+            transport, process = over_sockets(nodes)
+            rows.append(measured(transport, options, title))
+            process.wait(60)
     if options.out is not None:
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
     return 0
