@@ -138,10 +138,12 @@ class Play:
                 self._take_over()
             match why:
                 case c.RECORD:
-                    session.take(*player.record())
+                    record, has_more = player.record()
+                    session.take(record, has_more)
                     count += 1
                     if not count % _LOOK_AFTER:
-                        self._session.polling.poll()
+                        session.polling.poll()
+                    if not has_more or not count % _LOOK_AFTER:  # the player may rest, while the client waits
                         session.drain()
                 case c.IDLE:
                     return
