@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from bench.network import ROOT, environ, mpiexec
 from bench.simulation.model import Link
@@ -62,6 +63,34 @@ class Setup:
         return Link(self.bytes_per_s, self.latency_ns, limits_arrival=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """``nbytes``: of buffers that went from rank to rank.  ``late_ns``: how much later than asked for rank 0's timers rang (median), which links and members are made of."""
+
+    seconds: float
+    late_ns: float
+    nbytes: dict[tuple[int, int], int]
+
+
+class Timers:
+    """Calls that are due, and how late they are made."""
+
+    late_ns: ClassVar[list[int]] = []
+
+    def __init__(self, name: str) -> None:
+        self._due: Final = DueCalls(name)
+        self.close: Final = self._due.close
+
+    def at(self, due_ns: int, call: Callable[[], None]) -> None:
+        """Make a call at a time."""
+
+        def made() -> None:
+            self.late_ns.append(time.monotonic_ns() - due_ns)
+            call()
+
+        self._due.at(due_ns, made)
+
+
 class PacedTransport:
     """``transport``, as if each rank sent at a rate, and each message took ``latency_ns`` more.  Implements
     ``Transport``.
@@ -76,7 +105,7 @@ class PacedTransport:
         self._transport: Final = transport
         self._link: Final = link
         self._free_ns = 0
-        self._due: Final = DueCalls("sdi-net-paced")
+        self._due: Final = Timers("sdi-net-paced")
 
     def start(self, receiver: Receiver) -> None:
         self._transport.start(receiver)
@@ -109,7 +138,7 @@ class TimedMember(NullDevice):
         self.capabilities = replace(self.capabilities, node=node, is_near=node == 0)
         self._group_ns = dict(zip(program.kernel_names(), program.group_ns, strict=True))
         self._copy_ns = 1e9 / setup.copy_bytes_per_s
-        self._due = DueCalls(f"sdi-timed-{number}")
+        self._due = Timers(f"sdi-timed-{number}")
         self._free_ns = {"kernels": 0, "copies": 0}
 
     def _take(self, lane: str, wait: Sequence[Ticket], duration_ns: float) -> Ticket:
@@ -178,14 +207,15 @@ def _serve(transport: Transport, setup: Setup) -> None:
     node.close()
 
 
-def _run(transport: Transport, setup: Setup) -> float:
-    """Be rank 0 of a job with a member on each rank: seconds from the first command to the last one's end."""
+def _run(transport: Transport, setup: Setup) -> Measured:
+    """Be rank 0 of a job with a member on each rank: from the first command to the last one's end."""
     job = Job(PacedTransport(transport, setup.link))
     job.meet()
     asked = {rank: Asked(((0, rank, 1 << 36),)) for rank in range(1, transport.size)}
     program = CHECKED[setup.program]
     runtime = Runtime([TimedMember(0, setup, 0), *job.open(asked)], None, program)
     runtime.launcher.keep_parts(partial(Heads, job))
+    Timers.late_ns.clear()
     began_ns = time.monotonic_ns()
     for step in program.steps:
         runtime.enqueue(step.command)
@@ -194,9 +224,10 @@ def _run(transport: Transport, setup: Setup) -> float:
     runtime.settle(True)
     took_s = (time.monotonic_ns() - began_ns) / 1e9
     runtime.close()
+    sent = {ends: each.bulk_nbytes for ends, each in job.traffic().items() if each.bulk_nbytes}
     job.end_session()
     job.close()
-    return took_s
+    return Measured(took_s, statistics.median(Timers.late_ns), sent)
 
 
 def as_rank(arguments: Sequence[str]) -> None:
@@ -212,14 +243,14 @@ def as_rank(arguments: Sequence[str]) -> None:
     if transport.rank:
         _serve(transport, setup)
     else:
-        Path(out).write_text(json.dumps(_run(transport, setup)), encoding="utf-8")
+        Path(out).write_bytes(pickle.dumps(_run(transport, setup)))
     leave(0)
 
 
-def measure(setup: Setup, ranks: int, over_mpi: bool) -> float:
-    """Seconds of one run, by a job of its own."""
+def measure(setup: Setup, ranks: int, over_mpi: bool) -> Measured:
+    """One run, by a job of its own."""
     with tempfile.TemporaryDirectory(prefix="sdi-simulation-") as folder:
-        out = Path(folder) / "seconds.json"
+        out = Path(folder) / "measured"
         rank = [sys.executable, "-m", "bench.simulation", "--rank", str(out), json.dumps(asdict(setup))]
         if over_mpi:
             subprocess.run([*mpiexec(ranks), *rank], cwd=ROOT, env=environ(), check=True)
@@ -236,5 +267,6 @@ def measure(setup: Setup, ranks: int, over_mpi: bool) -> float:
                     end.close()
             if any([process.wait() for process in processes]):
                 raise SystemExit(f"{setup.program}: a rank ended with an error")
-        found: float = json.loads(out.read_text(encoding="utf-8"))
+        found = pickle.loads(out.read_bytes())
+        assert isinstance(found, Measured)
         return found

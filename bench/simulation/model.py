@@ -39,7 +39,8 @@ class Costs:
     node is told of.  ``part``: of an operation of a part that it keeps.  ``launch``: from a member's call to
     the kernel's begin and from its end to the ticket's.  ``wake``: of an application that waits.
     ``copy_bytes_per_s``: between a member's memory and its node's.  ``touch_ns_per_byte``: of bytes that
-    a node's thread sends or hears itself, as through sockets; 0 where the network reads memory.
+    a node's thread sends or hears itself, as through sockets; 0 where the network reads memory.  ``timer``: what
+    timers are late that kernels, copies and links are made of, 0 of real ones.
     """
 
     plan: float = 1.0
@@ -55,6 +56,7 @@ class Costs:
     wake: float = 60e3
     copy_bytes_per_s: float = 5e9
     touch_ns_per_byte: float = 0.0
+    timer: float = 0.0
 
 
 @dataclass(slots=True)
@@ -118,7 +120,7 @@ class Simulation:
         return self._last
 
     def _latency(self, after: Iterable[int]) -> int:
-        return self._schedule.add("latency", self._link.latency_ns, (), after)
+        return self._schedule.add("latency", self._link.latency_ns + self._costs.timer, (), after)
 
     def _message(self, source: int, target: int, after: Iterable[int]) -> int:
         """A small one, heard."""
@@ -161,25 +163,30 @@ class Simulation:
 
     def _copy_lane(self, memory: int, nbytes: int, after: Iterable[int]) -> int:
         duration_ns = 1e9 * nbytes / self._costs.copy_bytes_per_s
-        return self._schedule.add("copies", duration_ns, (self._lane(memory - 1, True),), after)
+        task = self._schedule.add("copies", duration_ns, (self._lane(memory - 1, True),), after)
+        return self._late(task)
 
-    def _operation(self, operation: Operation, kernel: int, told: dict[int, int]) -> _Ends:
-        """``told``: by node the task behind which it knows of the operation."""
+    def _late(self, task: int) -> int:
+        return self._schedule.add("timers", self._costs.timer, (), (task,)) if self._costs.timer else task
+
+    def _operation(self, operation: Operation, kernel: int, told: dict[int, int], own: int) -> _Ends:
+        """``told``: by node the task behind which it knows of the operation; ``own``: that of rank 0."""
         source, target = operation.source, operation.target
         from_, to = self._node(source), self._node(target)
         if source == target:
-            waits = [told[to], *self._waits(operation.arrive, target, to)]
+            waits = [told.get(to, own), *self._waits(operation.arrive, target, to)]
             duration_ns = self._trace.group_ns[kernel] * operation.groups
             called = self._schedule.add("launches", self._costs.launch, (), waits)
             task = self._schedule.add("kernels", duration_ns, (self._lane(target - 1, False),), (called,))
+            task = self._late(task)
             return _Ends(task, to, task, to)
         leave, arrive = operation.leave, operation.arrive
         if HOST in (source, target):  # one operation, whose waits are of both ends
             leave = arrive = tuple(sorted({*leave, *arrive}))
             leave = tuple(each for each in leave if from_ == to or self._is_of(each, source, from_))
             arrive = tuple(each for each in arrive if each not in leave)
-        before = [told[from_], *self._waits(leave, source, from_)]
-        behind = [told[to], *self._waits(arrive, target, to)]
+        before = [told.get(from_, own), *self._waits(leave, source, from_)]
+        behind = [told.get(to, own), *self._waits(arrive, target, to)]
         if from_ == to:
             member = target if target != HOST else source
             task = self._copy_lane(member, operation.nbytes, {*before, *behind})
@@ -211,27 +218,31 @@ class Simulation:
     def _nodes_of(self, operation: Operation) -> set[int]:
         return {self._node(operation.source), self._node(operation.target)}
 
-    def _tell(self, operations: Sequence[Operation], rest_ns: float) -> dict[int, int]:
-        """Rank 0 issues each operation; nodes hear of theirs together.  The task of each node behind that."""
-        costs, counts = self._costs, dict[int, int]()
+    def _tell(self, operations: Sequence[Operation], rest_ns: float) -> tuple[dict[int, int], list[int]]:
+        """Rank 0 issues each operation; nodes hear of theirs together.  The task of each other node behind that,
+        and of each operation rank 0's.
+        """
+        costs, counts, issued = self._costs, dict[int, int](), list[int]()
         for each in operations:
             nodes = self._nodes_of(each)
             elsewhere = len(nodes - {ROOT})
-            self._issue("rank 0", costs.plan * each.issue_ns + elsewhere * costs.operation)
+            issued.append(self._issue("rank 0", costs.plan * each.issue_ns + elsewhere * costs.operation))
             for node in nodes:
                 counts[node] = counts.get(node, 0) + 1
         self._issue("rank 0", costs.plan * rest_ns)
-        found = {ROOT: self._last}
+        found: dict[int, int] = {}
         for node, count in counts.items():
             if node != ROOT:
                 sent = self._issue("rank 0", costs.send)
                 heard = self._latency((sent,))
                 duration_ns = costs.hear + count * costs.act
                 found[node] = self._schedule.add("messages", duration_ns, (self._net(node),), (heard,))
-        return found
+        return found, issued
 
-    def _replay(self, command: Traced, operations: Sequence[Operation]) -> dict[int, int]:
-        """Rank 0 tells a few, who tell others.  The task of each node behind which its part is issued."""
+    def _replay(self, command: Traced, operations: Sequence[Operation]) -> tuple[dict[int, int], list[int]]:
+        """Rank 0 tells a few, who tell others.  The task of each other node behind which its part is issued, and
+        of each operation rank 0's.
+        """
         costs, add = self._costs, self._schedule.add
         counts: dict[int, int] = {}
         for each in operations:
@@ -239,7 +250,7 @@ class Simulation:
                 counts[node] = counts.get(node, 0) + 1
         keep_ns = costs.keep * len(operations) if command.keeps else 0.0
         self._issue("rank 0", keep_ns + (costs.replay if command.is_known else costs.replay_anew))
-        found = {ROOT: self._last}
+        found: dict[int, int] = {}
         others = [node for node in counts if node != ROOT]
         if self._size - 1 <= FIRST or len(others) <= FIRST:
             told = {node: self._latency((self._last,)) for node in others}
@@ -254,7 +265,7 @@ class Simulation:
         for node in others:
             duration_ns = costs.hear + costs.part * counts[node]
             found[node] = add("messages", duration_ns, (self._net(node),), (told[node],))
-        return found
+        return found, [self._last] * len(operations)
 
     def run(self) -> Prediction:
         """How long all of it takes."""
@@ -262,11 +273,11 @@ class Simulation:
         for command in trace.commands:
             operations = trace.operations[command.first : command.stop]
             if command.is_replayed:
-                told = self._replay(command, operations)
+                told, own = self._replay(command, operations)
             else:
-                told = self._tell(operations, command.rest_ns)
-            for each in operations:
-                self._ends.append(self._operation(each, command.kernel, told))
+                told, own = self._tell(operations, command.rest_ns)
+            for each, issued in zip(operations, own, strict=True):
+                self._ends.append(self._operation(each, command.kernel, told, issued))
                 if each.source == each.target:
                     took = trace.group_ns[command.kernel] * each.groups
                     kernels_ns[each.target - 1] = kernels_ns.get(each.target - 1, 0.0) + took
