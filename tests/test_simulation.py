@@ -85,6 +85,15 @@ def test_members_of_a_node_work_at_the_same_time_and_a_member_one_launch_after_t
     assert predict(launched((0, 0), operations), FREE, LINK).end_ns == 100.0
 
 
+def test_a_copy_within_a_member_waits_for_both_of_its_ends() -> None:
+    operations = [
+        Operation(1, 1, 0, 5, (), ()),
+        Operation(1, 1, 30, 0, (0,), ()),
+        Operation(1, 1, 0, 1, (), (1,)),
+    ]
+    assert predict(launched((0,), operations), FREE, LINK).end_ns == 50 + 30 + 10
+
+
 def test_a_link_sends_to_one_node_after_the_other_and_receives_meanwhile() -> None:
     operations = [
         Operation(2, 3, 100, 0, (), ()),
@@ -140,9 +149,11 @@ def test_a_trace_has_what_sdi_copies_for_a_product_of_matrices() -> None:
     assert sum(n for (_, target), n in pairs.items() if target == 0) == nbytes, "the result"
     for member in range(1, members + 1):
         assert sum(n for (_, target), n in pairs.items() if target == member) >= nbytes * 5 // 4
-    launches = [each for each in found.operations if each.source == each.target]
+    launches = [each for each in found.operations if not each.nbytes]
     assert sum(each.groups for each in launches) == (side // 16) ** 2 and len(launches) == members
-    assert all(number < at for at, each in enumerate(found.operations) for number in (*each.leave, *each.arrive))
+    assert all(
+        number < at for at, each in enumerate(found.operations) for number in (*each.leave, *each.arrive)
+    )
 
 
 def test_a_trace_knows_which_launches_nodes_replay() -> None:

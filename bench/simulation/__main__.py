@@ -43,18 +43,24 @@ def show_papers(counts: Sequence[int], only: str) -> None:
         one_s = each.program.kernels_ns() / 1e9
         for position, count in enumerate(counts):
             nodes = [number // each.members_per_node for number in range(count)]
-            found = predict(trace(each.program, nodes, GPU if each.members_per_node > 1 else CPU), costs, link)
+            found = predict(
+                trace(each.program, nodes, GPU if each.members_per_node > 1 else CPU), costs, link
+            )
             seconds, paper = found.end_ns / 1e9, ""
             if count & (count - 1) == 0 and (at := count.bit_length() - 1) < len(each.published_s):
                 paper = f"{100 * each.published_s[0] / count / each.published_s[at]:.0f} % ({each.published_s[at]} s)"
             ours = f"{100 * one_s / count / seconds:.1f} %"
             name = each.program.name if not position else ""
-            print(f"| {name} | {count} | {seconds:.3f} | {ours} | {paper} | {_path(found.path)} |", flush=True)
+            print(
+                f"| {name} | {count} | {seconds:.3f} | {ours} | {paper} | {_path(found.path)} |", flush=True
+            )
 
 
 def check(ranks: Sequence[int], over_mpi: bool, rounds: int, only: str) -> None:
     """Each program on so many ranks, and as the simulation has it."""
-    print("| program | link | ranks | measured s | predicted s | off by | timers late, us | what the time went to |")
+    print(
+        "| program | link | ranks | measured s | predicted s | off by | timers late, us | what the time went to |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name, program in CHECKED.items():
         if only not in name:

@@ -236,7 +236,10 @@ def as_rank(arguments: Sequence[str]) -> None:
     setup = Setup(**json.loads(given))
     sys.setswitchinterval(1e-5)
     if named:
-        ends = {int(peer): socket.socket(fileno=int(end)) for peer, _, end in (n.partition(":") for n in named[1:])}
+        ends = {
+            int(peer): socket.socket(fileno=int(end))
+            for peer, _, end in (n.partition(":") for n in named[1:])
+        }
         transport: Transport = Loopback(int(named[0]), ends)
     else:
         transport = MpiTransport()

@@ -173,7 +173,7 @@ class Simulation:
         """``told``: by node the task behind which it knows of the operation; ``own``: that of rank 0."""
         source, target = operation.source, operation.target
         from_, to = self._node(source), self._node(target)
-        if source == target:
+        if source == target and not operation.nbytes:
             waits = [told.get(to, own), *self._waits(operation.arrive, target, to)]
             duration_ns = self._trace.group_ns[kernel] * operation.groups
             called = self._schedule.add("launches", self._costs.launch, (), waits)
@@ -278,7 +278,7 @@ class Simulation:
                 told, own = self._tell(operations, command.rest_ns)
             for each, issued in zip(operations, own, strict=True):
                 self._ends.append(self._operation(each, command.kernel, told, issued))
-                if each.source == each.target:
+                if each.source == each.target and not each.nbytes:
                     took = trace.group_ns[command.kernel] * each.groups
                     kernels_ns[each.target - 1] = kernels_ns.get(each.target - 1, 0.0) + took
             if command.blocks:

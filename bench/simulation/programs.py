@@ -208,9 +208,7 @@ def conjugate_gradient(name: str, rows: int, numbers_per_row: int, iterations: i
     steps.append(_bring(x, vector))
     nbytes = (matrix_nbytes, matrix_nbytes, vector, vector, vector, vector, parts_nbytes)
     touched = 12.0 * numbers_per_row + 8.0, 8.0, 12.0
-    return Program(
-        name, _CONJUGATE_GRADIENT, nbytes, tuple(steps), tuple(local * each for each in touched)
-    )
+    return Program(name, _CONJUGATE_GRADIENT, nbytes, tuple(steps), tuple(local * each for each in touched))
 
 
 def stencil(name: str, side: int, steps: int) -> Program:

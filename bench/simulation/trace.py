@@ -44,8 +44,8 @@ _APART_NS = 10**12
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A copy from memory ``source`` to ``target`` (0: rank 0's host, 1 + m: member m's), or a launch of
-    ``groups`` on ``target``'s member, where ``source`` equals it.
+    """A copy of ``nbytes`` from memory ``source`` to ``target`` (0: rank 0's host, 1 + m: member m's), or, where
+    that is 0, a launch of ``groups`` on the member of both.
 
     ``leave``, ``arrive``: the numbers of operations that its ends wait for; a launch has the second only.
     ``issue_ns``: what rank 0 took for it since the one before, or since its command began.
@@ -229,9 +229,7 @@ class Runtime:
         self.arena = Arena(1 << 36, 1 << 20)
         self.host = HostWorker(1)
         self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.put, links=links)
-        counters = Counters(
-            len(devices), self.memory.accounting, self.memory.transfers.links, "always", 1e4
-        )
+        counters = Counters(len(devices), self.memory.accounting, self.memory.transfers.links, "always", 1e4)
         self.launcher = Launcher(self.memory, "always", counters)
         core = SchedulerCore()
         core.create_queue(1, in_order=True)
