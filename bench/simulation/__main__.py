@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
-from bench.simulation.measured import Setup, as_rank, measure
+from bench.simulation.measured import Measured, Setup, as_rank, measure
 from bench.simulation.model import Costs, Link, predict
 from bench.simulation.programs import CHECKED, papers, published
 from bench.simulation.trace import trace
@@ -35,51 +36,60 @@ def show_papers(counts: Sequence[int], only: str) -> None:
     given = papers()
     link = Link(given["link"]["qdr"]["bytes_per_s"], 1e3 * given["link"]["qdr"]["latency_us"])
     costs = Costs(copy_bytes_per_s=given["host"]["copy_bytes_per_s"])
-    print("| program | devices | s | efficiency | the paper's | what the time went to |")
-    print("|---|---|---|---|---|---|")
+    print("| program | devices | s | efficiency | the paper's | rank 0's link, s | what the time went to |")
+    print("|---|---|---|---|---|---|---|")
     for each in published():
         if only not in each.program.name:
             continue
-        one_s = each.program.kernels_ns() / 1e9
-        for position, count in enumerate(counts):
+        kind = GPU if each.members_per_node > 1 else CPU
+        for count in counts:
             nodes = [number // each.members_per_node for number in range(count)]
-            found = predict(
-                trace(each.program, nodes, GPU if each.members_per_node > 1 else CPU), costs, link
-            )
-            seconds, paper = found.end_ns / 1e9, ""
-            if count & (count - 1) == 0 and (at := count.bit_length() - 1) < len(each.published_s):
-                paper = f"{100 * each.published_s[0] / count / each.published_s[at]:.0f} % ({each.published_s[at]} s)"
-            ours = f"{100 * one_s / count / seconds:.1f} %"
-            name = each.program.name if not position else ""
+            found = predict(trace(each.program, nodes, kind), costs, link)
+            took_ns, link_ns, one_ns = found.end_ns, found.root_link_ns, each.program.kernels_ns()
+            if each.shorter is not None:
+                shorter = predict(trace(each.shorter, nodes, kind), costs, link)
+                took_ns = each.whole(took_ns, shorter.end_ns)
+                link_ns = each.whole(link_ns, shorter.root_link_ns)
+                one_ns = each.whole(one_ns, each.shorter.kernels_ns())
+            paper, at = "", count.bit_length() - 1
+            if count & (count - 1) == 0 and at < len(each.published_s):
+                published_s = each.published_s[at]
+                paper = f"{100 * each.published_s[0] / count / published_s:.0f} % ({published_s} s)"
             print(
-                f"| {name} | {count} | {seconds:.3f} | {ours} | {paper} | {_path(found.path)} |", flush=True
+                f"| {each.program.name if count == counts[0] else ''} | {count} | {took_ns / 1e9:.3f} |"
+                f" {100 * one_ns / count / took_ns:.1f} % | {paper} | {link_ns / 1e9:.3f} |"
+                f" {_path(found.path)} |",
+                flush=True,
             )
 
 
 def check(ranks: Sequence[int], over_mpi: bool, rounds: int, only: str) -> None:
     """Each program on so many ranks, and as the simulation has it."""
     print(
-        "| program | link | ranks | measured s | predicted s | off by | timers late, us | what the time went to |"
+        "| program | link | ranks | measured s | predicted s | off by | bytes | timers late, us | went to |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, program in CHECKED.items():
-        if only not in name:
-            continue
-        for bytes_per_s, latency_ns in LINKS:
+        for bytes_per_s, latency_ns in LINKS if only in name else ():
             setup = Setup(name, bytes_per_s, latency_ns, COPY_BYTES_PER_S)
             for count in ranks:
                 plan = trace(program, range(count), CPU)
-                runs = [measure(setup, count, over_mpi) for _ in range(rounds)]
-                run = sorted(runs, key=lambda each: each.seconds)[len(runs) // 2]
-                found = predict(plan, Costs(copy_bytes_per_s=COPY_BYTES_PER_S, timer=run.late_ns), setup.link)
+                runs = sorted([measure(setup, count, over_mpi) for _ in range(rounds)], key=_seconds)
+                run, costs = runs[rounds // 2], Costs(copy_bytes_per_s=COPY_BYTES_PER_S)
+                found = predict(plan, replace(costs, timer=run.late_ns), setup.link)
                 took, said = run.seconds, found.end_ns / 1e9
-                least, most = (f([each.seconds for each in runs]) for f in (min, max))
+                is_same = all(each.nbytes == plan.nbytes_by_nodes() for each in runs)
                 print(
                     f"| {name} | {bytes_per_s / 1e6:.0f} MB/s, {latency_ns / 1e6:g} ms | {count} | {took:.3f}"
-                    f" ({least:.3f}-{most:.3f}) | {said:.3f} | {100 * (said / took - 1):+.0f} % |"
+                    f" ({runs[0].seconds:.3f}-{runs[-1].seconds:.3f}) | {said:.3f} |"
+                    f" {100 * (said / took - 1):+.0f} % | {'as planned' if is_same else 'others'} |"
                     f" {run.late_ns / 1e3:.0f} | {_path(found.path)} |",
                     flush=True,
                 )
+
+
+def _seconds(run: Measured) -> float:
+    return run.seconds
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ from typing import ClassVar, Final
 
 from bench.network import ROOT, environ, mpiexec
 from bench.simulation.model import Link
-from bench.simulation.programs import CHECKED, Program
+from bench.simulation.programs import CHECKED
 from bench.simulation.trace import Runtime
 from sdi import __version__
 from sdi.cluster.head import Heads
@@ -65,7 +65,9 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """``nbytes``: of buffers that went from rank to rank.  ``late_ns``: how much later than asked for rank 0's timers rang (median), which links and members are made of."""
+    """``nbytes``: of buffers that went from rank to rank.  ``late_ns``: how much later than asked for
+    rank 0's timers rang, which links and members are made of (median).
+    """
 
     seconds: float
     late_ns: float
@@ -268,7 +270,7 @@ def measure(setup: Setup, ranks: int, over_mpi: bool) -> Measured:
             for ends in every:
                 for end in ends.values():
                     end.close()
-            if any([process.wait() for process in processes]):
+            if sum(process.wait() != 0 for process in processes):
                 raise SystemExit(f"{setup.program}: a rank ended with an error")
         found = pickle.loads(out.read_bytes())
         assert isinstance(found, Measured)

@@ -1,4 +1,4 @@
-"""What a trace takes on nodes and links: rank 0 issues, messages go down a tree, bytes along links, members work.
+"""What a trace takes: rank 0 issues, messages go down a tree, bytes along links, and members work.
 
 Each node has a thread that hears and sends, an end of a link in each direction, and members, each of which
 runs one launch at a time and copies beside that.  Rank 0's session issues on a thread of its own.
@@ -39,8 +39,8 @@ class Costs:
     node is told of.  ``part``: of an operation of a part that it keeps.  ``launch``: from a member's call to
     the kernel's begin and from its end to the ticket's.  ``wake``: of an application that waits.
     ``copy_bytes_per_s``: between a member's memory and its node's.  ``touch_ns_per_byte``: of bytes that
-    a node's thread sends or hears itself, as through sockets; 0 where the network reads memory.  ``timer``: what
-    timers are late that kernels, copies and links are made of, 0 of real ones.
+    a node's thread sends or hears itself, as through sockets; 0 where the network reads memory.
+    ``timer``: what timers are late that kernels, copies and links are made of, 0 of real ones.
     """
 
     plan: float = 1.0
@@ -63,12 +63,14 @@ class Costs:
 class Prediction:
     """``end_ns``: from the first command to the last one's end.  ``path``: what that went to, by label.
 
-    ``root_ns``: how long rank 0 issues.
+    ``root_ns``: how long rank 0 issues.  ``root_link_ns``: how long its link is taken, the longer way.
+    ``kernels_ns``: how long each member runs kernels.
     """
 
     end_ns: float
     path: dict[str, float]
     root_ns: float
+    root_link_ns: float
     kernels_ns: dict[int, float] = field(default_factory=dict)
 
 
@@ -103,6 +105,7 @@ class Simulation:
         return 1 + self._PER_NODE * node
 
     def _ports(self, source: int, target: int) -> tuple[int, ...]:
+        """Both ends of a link: out of a node, into a node."""
         out, into = self._net(source) + 1, self._net(target) + 2
         return (out, into) if self._link.limits_arrival else (out,)
 
@@ -219,8 +222,8 @@ class Simulation:
         return {self._node(operation.source), self._node(operation.target)}
 
     def _tell(self, operations: Sequence[Operation], rest_ns: float) -> tuple[dict[int, int], list[int]]:
-        """Rank 0 issues each operation; nodes hear of theirs together.  The task of each other node behind that,
-        and of each operation rank 0's.
+        """Rank 0 issues each operation; nodes hear of theirs together.  The task of each other node behind
+        that, and of each operation rank 0's.
         """
         costs, counts, issued = self._costs, dict[int, int](), list[int]()
         for each in operations:
@@ -240,8 +243,8 @@ class Simulation:
         return found, issued
 
     def _replay(self, command: Traced, operations: Sequence[Operation]) -> tuple[dict[int, int], list[int]]:
-        """Rank 0 tells a few, who tell others.  The task of each other node behind which its part is issued, and
-        of each operation rank 0's.
+        """Rank 0 tells a few, who tell others.  The task of each other node behind which its part is issued,
+        and of each operation rank 0's.
         """
         costs, add = self._costs, self._schedule.add
         counts: dict[int, int] = {}
@@ -285,7 +288,9 @@ class Simulation:
                 landed = [self._ends[n].arrived for n in range(command.first, command.stop)]
                 self._issue("application", self._costs.wake + command.host_ns, landed)
         end_ns = self._schedule.run()
-        return Prediction(end_ns, self._schedule.path(), self._schedule.busy(self._ISSUING), kernels_ns)
+        busy, net = self._schedule.busy, self._net(ROOT)
+        link_ns = max(busy(net + 1), busy(net + 2))
+        return Prediction(end_ns, self._schedule.path(), busy(self._ISSUING), link_ns, kernels_ns)
 
 
 def predict(trace: Trace, costs: Costs, link: Link) -> Prediction:

@@ -230,11 +230,21 @@ _MAKERS: dict[str, tuple[Callable[..., Program], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PublishedProgram:
-    """One of papers.toml.  ``published_s``: on 1, 2, 4, ... devices; empty where the paper has no numbers."""
+    """One of papers.toml.  ``published_s``: on 1, 2, 4, ... devices; empty where the paper has no numbers.
+
+    ``shorter``, ``longer``: of a program that iterates, the same with fewer iterations, and how many times as
+    many more than these there are in all as ``program`` has.
+    """
 
     program: Program
     members_per_node: int
     published_s: tuple[float, ...]
+    shorter: Program | None = None
+    longer: float = 1.0
+
+    def whole(self, took: float, shorter: float) -> float:
+        """What all iterations take, by what ``program`` and ``shorter`` do."""
+        return shorter + self.longer * (took - shorter)
 
 
 def papers() -> dict[str, Any]:
@@ -247,10 +257,17 @@ def published() -> list[PublishedProgram]:
     found = []
     for each in papers()["program"]:
         make, names = _MAKERS[each["application"]]
-        program = make(each["name"], *[each[name] for name in names]).scaled(1e9 * each["one_node_s"])
-        found.append(
-            PublishedProgram(program, each.get("members_per_node", 1), tuple(each.get("published_s", ())))
-        )
+        kernels_ns = 1e9 * each["one_node_s"]
+        program = make(each["name"], *[each[name] for name in names]).scaled(kernels_ns)
+        rest: tuple[Program | None, float] = None, 1.0
+        if "all_iterations" in each:
+            few = each["iterations"] // 2
+            made = make(each["name"], *[each[name] for name in names[:-1]], few)
+            factor = kernels_ns / make(each["name"], *[each[name] for name in names]).kernels_ns()
+            more = each["iterations"] - few
+            rest = made.scaled(factor * made.kernels_ns()), (each["all_iterations"] - few) / more
+        times = tuple(each.get("published_s", ()))
+        found.append(PublishedProgram(program, each.get("members_per_node", 1), times, *rest))
     return found
 
 

@@ -1,7 +1,7 @@
 """What sdi plans for a program on many members: its operations, who waits for whom, and what planning took.
 
-The program's commands go through the runtime of a session (engine, launcher, directory, planner) whose members
-write down what they are asked for.  Nothing is computed, no byte is copied.
+The program's commands go through the runtime of a session (engine, launcher, directory, planner) whose
+members write down what they are asked for.  Nothing is computed, no byte is copied.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _APART_NS = 10**12
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A copy of ``nbytes`` from memory ``source`` to ``target`` (0: rank 0's host, 1 + m: member m's), or, where
-    that is 0, a launch of ``groups`` on the member of both.
+    """A copy of ``nbytes`` from memory ``source`` to ``target`` (0: rank 0's host, 1 + m: member m's), or,
+    where that is 0, a launch of ``groups`` on the member of both.
 
     ``leave``, ``arrive``: the numbers of operations that its ends wait for; a launch has the second only.
     ``issue_ns``: what rank 0 took for it since the one before, or since its command began.
@@ -64,9 +64,9 @@ class Operation:
 class Traced:
     """What came of one command: the operations ``first`` to ``stop`` - 1.
 
-    ``kernel``: of a launch, else -1.  ``is_replayed``: nodes keep it, and rank 0 only says so; ``keeps``: that
-    it told them what to keep; ``is_known``: an equal command was issued before.  ``rest_ns``: what rank 0 took
-    behind the last operation.  ``blocks``, ``host_ns``: see ``Step``.
+    ``kernel``: of a launch, else -1.  ``is_replayed``: nodes keep it, and rank 0 only says so; ``keeps``:
+    that it told them what to keep; ``is_known``: an equal command was issued before.  ``rest_ns``: what rank
+    0 took behind the last operation.  ``blocks``, ``host_ns``: see ``Step``.
     """
 
     kernel: int
@@ -96,6 +96,16 @@ class Trace:
             if each.nbytes:
                 ends = each.source, each.target
                 found[ends] = found.get(ends, 0) + each.nbytes
+        return found
+
+    def nbytes_by_nodes(self) -> dict[tuple[int, int], int]:
+        """Bytes that go from node to node."""
+        nodes = (0, *self.nodes)
+        found: dict[tuple[int, int], int] = {}
+        for (source, target), nbytes in self.nbytes_by_pair().items():
+            ends = nodes[source], nodes[target]
+            if ends[0] != ends[1]:
+                found[ends] = found.get(ends, 0) + nbytes
         return found
 
 
