@@ -1,8 +1,8 @@
 """Predicts what programs take on many nodes, and compares predictions with runs of a few real ranks.
 
 ``python -m bench.simulation papers [--nodes 1,2,4,8,16,32,64]``: the programs of papers.toml.
-``python -m bench.simulation check [--ranks 2,3,5] [--mpi] [--rounds 3] [--only TEXT]``: prediction beside
-measurement, on links of a known rate and members of known speed.
+``python -m bench.simulation check [--ranks 2,3,5] [--mpi] [--rounds 3] [--only TEXT] [--links N]``:
+prediction beside measurement, on links of a known rate and members of known speed.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def show_papers(counts: Sequence[int], only: str) -> None:
             )
 
 
-def check(ranks: Sequence[int], over_mpi: bool, rounds: int, only: str) -> None:
+def check(ranks: Sequence[int], over_mpi: bool, rounds: int, only: str, links: int) -> None:
     """Each program on so many ranks, and as the simulation has it."""
     print(
         "| program | link | ranks | measured s | predicted s | off by | bytes | timers late, us | went to |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for name, program in CHECKED.items():
-        for bytes_per_s, latency_ns in LINKS if only in name else ():
+        for bytes_per_s, latency_ns in LINKS[:links] if only in name else ():
             setup = Setup(name, bytes_per_s, latency_ns, COPY_BYTES_PER_S)
             for count in ranks:
                 plan = trace(program, range(count), CPU)
@@ -103,11 +103,13 @@ def main() -> int:
     parser.add_argument("--mpi", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--links", type=int, default=len(LINKS), help="so many of them")
     options = parser.parse_args()
     if options.what == "papers":
         show_papers([int(each) for each in options.nodes.split(",")], options.only)
     else:
-        check([int(each) for each in options.ranks.split(",")], options.mpi, options.rounds, options.only)
+        ranks = [int(each) for each in options.ranks.split(",")]
+        check(ranks, options.mpi, options.rounds, options.only, options.links)
     return 0
 
 
