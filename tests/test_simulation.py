@@ -63,6 +63,16 @@ def test_the_path_says_what_the_last_task_waited_for() -> None:
     assert (schedule.busy(1), schedule.busy(2)) == (5.0, 43.0)
 
 
+def test_a_task_with_a_lead_begins_with_the_one_before_and_ends_no_sooner_than_its_own_time_takes() -> None:
+    schedule = Schedule()
+    out = schedule.add("out", 40.0, (1,), [schedule.add("first", 10.0, (1,))])
+    into = schedule.add("into", 40.0, (2,), [out], lead_ns=40.0)
+    other = schedule.add("into", 30.0, (2,), [schedule.add("other", 12.0)])
+    assert schedule.run() == 80.0
+    assert (schedule.ends[into], schedule.ends[other]) == (50.0, 80.0), "who is ready first gets it first"
+    assert schedule.path() == {"first": 10.0, "out": 40.0, "into": 30.0}
+
+
 def test_bytes_from_rank_0s_host_are_sent_and_then_copied_in_before_the_kernel_begins() -> None:
     operations = [
         Operation(0, 2, 1000, 0, (), (), issue_ns=7),
@@ -72,7 +82,7 @@ def test_bytes_from_rank_0s_host_are_sent_and_then_copied_in_before_the_kernel_b
     # 7: planned; 2000 sent, 100 on the way, 1000 copied; the node was told at 110.
     assert found.end_ns == 7 + 2000 + 100 + 1000 + 300
     assert found.path == {"rank 0": 7.0, "link": 2000.0, "latency": 100.0, "copies": 1000.0, "kernels": 300.0,
-                          "messages": 0.0, "launches": 0.0}  # fmt: skip
+                          "messages": 0.0, "launches": 0.0, "arriving": 0.0}  # fmt: skip
     assert (found.root_ns, found.kernels_ns) == (10.0, {1: 300.0})
 
 
@@ -110,6 +120,16 @@ def test_two_that_send_to_one_node_share_its_end_of_the_link() -> None:
     read = launched((0, 1, 2, 3), operations)
     assert predict(read, FREE, LINK).end_ns == 100 + 100 + 2 * 200 + 100 + 100
     assert predict(read, FREE, Link(0.5e9, 100.0, limits_arrival=False)).end_ns == 100 + 100 + 200 + 100 + 200
+
+
+def test_who_waits_for_one_node_s_end_of_the_link_keeps_nobody_else_waiting() -> None:
+    operations = [
+        Operation(2, 4, 100, 0, (), ()),
+        Operation(3, 4, 100, 0, (), ()),
+        Operation(3, 2, 100, 0, (), ()),
+    ]
+    # Told at 100; the last is read at 300 and sent from 400 to 600, while 4 is sent to until 600.
+    assert predict(launched((0, 1, 2, 3), operations), FREE, LINK).end_ns == 600 + 100 + 100
 
 
 def test_what_another_node_did_is_known_through_rank_0() -> None:

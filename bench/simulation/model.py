@@ -104,10 +104,11 @@ class Simulation:
     def _net(self, node: int) -> int:
         return 1 + self._PER_NODE * node
 
-    def _ports(self, source: int, target: int) -> tuple[int, ...]:
-        """Both ends of a link: out of a node, into a node."""
-        out, into = self._net(source) + 1, self._net(target) + 2
-        return (out, into) if self._link.limits_arrival else (out,)
+    def _out(self, node: int) -> int:
+        return self._net(node) + 1
+
+    def _into(self, node: int) -> int:
+        return self._net(node) + 2
 
     def _lane(self, member: int, is_copy: bool) -> int:
         return 1 + self._PER_NODE * self._size + self._PER_MEMBER * member + is_copy
@@ -160,7 +161,10 @@ class Simulation:
         add, costs, link = self._schedule.add, self._costs, self._link
         touched = costs.touch_ns_per_byte * nbytes
         given = add("messages", costs.send + touched, (self._net(source),), after)
-        gone = add("link", 1e9 * nbytes / link.bytes_per_s, self._ports(source, target), (given,))
+        wire_ns = 1e9 * nbytes / link.bytes_per_s
+        gone = add("link", wire_ns, (self._out(source),), (given,))
+        if link.limits_arrival:  # bytes go in while they come out, unless others' do
+            gone = add("arriving", wire_ns, (self._into(target),), (gone,), wire_ns)
         there = self._latency((gone,))
         return add("messages", costs.hear + touched, (self._net(target),), (there,))
 
@@ -288,8 +292,8 @@ class Simulation:
                 landed = [self._ends[n].arrived for n in range(command.first, command.stop)]
                 self._issue("application", self._costs.wake + command.host_ns, landed)
         end_ns = self._schedule.run()
-        busy, net = self._schedule.busy, self._net(ROOT)
-        link_ns = max(busy(net + 1), busy(net + 2))
+        busy = self._schedule.busy
+        link_ns = max(busy(self._out(ROOT)), busy(self._into(ROOT)))
         return Prediction(end_ns, self._schedule.path(), busy(self._ISSUING), link_ns, kernels_ns)
 
 

@@ -21,6 +21,7 @@ class Schedule:
         self._durations: Final = array("d")
         self._resources: Final[list[tuple[int, ...]]] = []
         self._labels: Final[list[str]] = []
+        self._leads: Final = array("d")
         self._left: Final = array("l")  # how many each waits for
         self._behind: Final[list[list[int] | None]] = []
         self._ready: Final = array("d")
@@ -28,9 +29,17 @@ class Schedule:
         self._because: Final = array("l")
 
     def add(
-        self, label: str, duration_ns: float, resources: Sequence[int] = (), after: Iterable[int] = ()
+        self,
+        label: str,
+        duration_ns: float,
+        resources: Sequence[int] = (),
+        after: Iterable[int] = (),
+        lead_ns: float = 0.0,
     ) -> int:
-        """A task, which waits for others that were added before; its number."""
+        """A task, which waits for others that were added before; its number.
+
+        ``lead_ns``: it may begin so long before these are over, but not before they begin.
+        """
         number = len(self._durations)
         waits = 0
         for other in set(after):
@@ -43,6 +52,7 @@ class Schedule:
         self._durations.append(duration_ns)
         self._resources.append(tuple(resources))
         self._labels.append(label)
+        self._leads.append(lead_ns)
         self._left.append(waits)
         self._behind.append(None)
         self._ready.append(0.0)
@@ -67,8 +77,8 @@ class Schedule:
             for resource in self._resources[number]:
                 free[resource], last[resource] = end_ns, number
             for other in self._behind[number] or ():
-                if end_ns >= self._ready[other]:
-                    self._ready[other], self._because[other] = end_ns, number
+                if (ready_ns := end_ns - self._leads[other]) >= self._ready[other]:
+                    self._ready[other], self._because[other] = ready_ns, number
                 self._left[other] -= 1
                 if not self._left[other]:
                     heapq.heappush(ready, (self._ready[other], other))
@@ -82,9 +92,10 @@ class Schedule:
         found: dict[str, float] = {}
         at = max(range(len(self.ends)), key=self.ends.__getitem__, default=NONE)
         while at != NONE:
-            label = self._labels[at]
-            found[label] = found.get(label, 0.0) + self._durations[at]
-            at = self._because[at]
+            label, before = self._labels[at], self._because[at]
+            took = self.ends[at] - (self.ends[before] if before != NONE else 0.0)
+            found[label] = found.get(label, 0.0) + took
+            at = before
         return found
 
     def busy(self, resource: int) -> float:
