@@ -30,7 +30,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Processor time of sdi, ns.  [M]: on one machine of two cores, Python 3.11.
+    """Processor time of sdi, ns, on one machine of two cores, Python 3.11.  [M] ``operation``, ``replay`` and
+    ``replay_anew``, by ``bench/cluster_root.py``; the others are estimates.
 
     ``plan``: what tracing took counts so many times.  ``operation``: of one that rank 0 issues to another
     node, beside planning it: it is packed, and its end is heard.  ``replay``, ``replay_anew``: of a launch
