@@ -221,25 +221,24 @@ class Directory:
         """Plan what ``memory`` lacks of ``over`` and record it as current there.
 
         Source: what ``choose(holders, nbytes)`` picks from the bit set of holders, asked once for each such
-        set; without it, the holder with the lowest number.  Undefined bytes are not moved, unless all
-        memories must agree on them (``same_undefined``: a twin is compared later).
+        set, for all that these hold; without it, the holder with the lowest number.  Undefined bytes are not
+        moved, unless all memories must agree on them (``same_undefined``: a twin is compared later).
         """
         bit = _HOLDER << memory
         skip = bit if same_undefined else bit | _UNDEFINED
         stale = [(part, mask) for part, mask in self._holders.items(over) if not mask & skip]
         if not stale:
             return []
-        parts: dict[int, list[Bytes]] = {}
-        sources: dict[int, int] = {}
+        held: dict[int, list[Bytes]] = {}
         for part, mask in stale:
-            holders = mask >> 1
+            held.setdefault(mask >> 1, []).append(part)
+        parts: dict[int, list[Bytes]] = {}
+        for holders, found in held.items():
             if choose is None:
                 source = (holders & -holders).bit_length() - 1
             else:
-                source = sources.get(holders, -1)
-                if source < 0:
-                    source = sources[holders] = choose(holders, part.total_nbytes)
-            parts.setdefault(source, []).append(part)
+                source = choose(holders, sum([part.total_nbytes for part in found]))
+            parts.setdefault(source, []).extend(found)
         if len(stale) == 1:
             self._changing().assign(part, mask | bit)
         else:

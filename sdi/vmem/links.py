@@ -1,7 +1,9 @@
 """What it costs to move bytes from one memory to another, measured as copies complete.
 
 Chooses sources: a memory that is sending, or has still to receive the bytes itself, is worth less than one
-that is free, so that a buffer which all members want spreads along a tree.
+that is free, so that a buffer which all members want spreads along a tree.  Between nodes it is the bytes
+that leave each node in one plan that are kept even: what all want of one goes along a chain, and what all
+want of each other leaves each node about once.
 """
 
 from __future__ import annotations
@@ -42,13 +44,14 @@ class Links:
     ) -> None:
         self._clock_ns = now_ns
         self._at_ns: int | None = None
-        self._sends_now: set[int] = set()
+        self._sends_now: Counter[int] = Counter()  # bytes that leave each place, of what goes out together
         self._kinds = tuple(kinds)
         nodes = (0, *(nodes or (0,) * len(kinds)))
         is_near = (True, *(near or [node == 0 for node in nodes[1:]]))
         self._places = tuple(0 if here else node for here, node in zip(is_near, nodes, strict=True))
         self.is_far: Final = any(self._places)
         """Whether any copy goes over a network."""
+        self.num_places: Final = len(set(self._places))
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
@@ -110,28 +113,44 @@ class Links:
         return min(found, key=lambda source: self._rates[source][target])
 
     def through_host(self, source: int, target: int, nbytes: int) -> bool:
-        """Whether two copies through the arena are expected to be faster than one between these members."""
+        """Whether two copies through the arena are expected to be faster than one between these members.
+
+        Never over a network: rank 0's link is everybody's.
+        """
+        if self.crosses(source, target):
+            return False
         two = self.cost_ns(source, HOST, nbytes) + self.cost_ns(HOST, target, nbytes)
         return two < self.cost_ns(source, target, nbytes)
 
     def choose(self, target: int, holders: int, nbytes: int) -> int:
-        """The memory among the bit set ``holders`` from which ``target`` gets ``nbytes`` soonest."""
+        """The memory among the bit set ``holders`` from which ``target`` gets ``nbytes`` soonest.
+
+        It counts as asked for them.
+        """
         best = (holders & -holders).bit_length() - 1
-        if holders & (holders - 1) == 0:
-            return best
-        now, best_ns = self._now_ns(), (True, float("inf"))
+        if holders & (holders - 1):
+            best = self._soonest(target, holders, nbytes)
+        if self._at_ns is not None and self.crosses(best, target):
+            self._sends_now[self._places[best]] += nbytes
+        return best
+
+    def _soonest(self, target: int, holders: int, nbytes: int) -> int:
+        best = HOST
+        now, lowest = self._now_ns(), (float("inf"), 0.0)
         for source in range(holders.bit_length()):
             if holders >> source & 1:
                 start = max(now, self._free_ns[source], self._filled_ns[source])
                 end = start + self.cost_ns(source, target, nbytes)
-                # What all nodes want goes along a chain: where bytes leave already is asked last.
-                is_sending = self.crosses(source, target) and self._is_sending(self._places[source], now)
-                if (is_sending, end) < best_ns:
-                    best, best_ns = source, (is_sending, end)
+                sent_nbytes = self._sent_nbytes(self._places[source]) if self.crosses(source, target) else 0
+                if (sent_nbytes, end) < lowest:
+                    best, lowest = source, (sent_nbytes, end)
         return best
 
-    def _is_sending(self, place: int, now: int) -> bool:
-        return place in self._sends_now if self._at_ns is not None else self._leaving_ns[place] > now
+    def _sent_nbytes(self, place: int) -> int:
+        """Bytes that leave a place with what goes out together; else whether any are on their way."""
+        if self._at_ns is not None:
+            return self._sends_now[place]
+        return int(self._leaving_ns[place] > self._now_ns())
 
     def planned(self, source: int, target: int, nbytes: int) -> None:
         """A copy will be issued now: until it is over both ends are busy.
@@ -146,8 +165,6 @@ class Links:
         if is_leaving:
             place = self._places[source]
             self._leaving_ns[place] = max(self._leaving_ns[place], end)
-            if self._at_ns is not None:
-                self._sends_now.add(place)
         if target != HOST:
             self._filled_ns[target] = max(self._filled_ns[target], end)
 

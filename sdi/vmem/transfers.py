@@ -14,7 +14,7 @@ from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
 from sdi.region import Bytes, Region, as_region, within
-from sdi.regions import as_few
+from sdi.regions import RegionSet, as_few
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
@@ -25,6 +25,8 @@ from sdi.vmem.recovery import forget_unheld
 
 _PIECE_NBYTES = 4 << 20
 _PIECES_MAX = 64
+_SHARE_NBYTES = 64 << 10
+"""What is shorter comes to a node from one other node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +86,7 @@ class Transfers:
             forget_unheld(buffer, memory)
         direct: list[Copy] = []
         home: list[Copy] = []  # the first halves of those that are staged
-        for over in regions:
+        for over in self._shared_out(buffer, memory, regions) if self.links.is_far else regions:
             for copy in directory.read(memory, over, same_undefined, choose):
                 source, part = copy.source, copy.over
                 if HOST not in (source, memory) and self.links.through_host(
@@ -101,6 +103,17 @@ class Transfers:
         found = [self._transfer(buffer, copy, cause, True) for copy in staged]
         found += [self._transfer(buffer, copy, cause, False) for copy in others]
         return found
+
+    def _shared_out(self, buffer: VirtualBuffer, memory: int, regions: Sequence[Bytes]) -> Iterator[Bytes]:
+        """``regions``, of which those that lack much in parts: each may come from another node."""
+        for over in regions:
+            part_nbytes = max(_SHARE_NBYTES, -(-over.nbytes // self.links.num_places))
+            is_short = over.levels or over.nbytes < 2 * _SHARE_NBYTES
+            if is_short or buffer.directory.stale_nbytes(memory, RegionSet((over,))) < 2 * _SHARE_NBYTES:
+                yield over
+                continue
+            for start in range(over.base, over.base + over.nbytes, part_nbytes):
+                yield from within(over, start, start + part_nbytes)
 
     def _in_pieces(self, copies: Iterable[Copy]) -> Iterator[Copy]:
         """Large ranges between nodes in pieces: the next is sent one while others come."""

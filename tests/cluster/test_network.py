@@ -54,12 +54,29 @@ queue.finish()
 """
 
 
+GATHERED_NBYTES, GATHERS = 4 << 20, 16
+GATHER = f"""
+n = {GATHERED_NBYTES} // 4
+{START}
+f = built("int i = get_global_id(0); b[i] = i + (a[a[i] & {GATHERED_NBYTES // 4 - 1}] & 1);")
+for _ in range({GATHERS}):
+    f(queue, (n,), (64,), a, b)
+    a, b = b, a
+queue.finish()
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of what two programs left, one after the other in one job as if on as many machines as ranks."""
+    """Of what programs left, one after the other in one job as if on as many machines as ranks."""
     folder = tmp_path_factory.mktemp("network")
     commands = []
-    for name, program in (("stencil", STENCIL), ("broadcast", BROADCAST), ("merge", MERGE)):
+    for name, program in (
+        ("stencil", STENCIL),
+        ("broadcast", BROADCAST),
+        ("merge", MERGE),
+        ("gather", GATHER),
+    ):
         (folder / f"{name}.py").write_text(program)
         commands.append(f"SDI_STATS={folder}/{name}.json {sys.executable} {folder}/{name}.py")
     commands[0] = f"SDI_PROFILE={folder}/profile {commands[0]}"
@@ -94,6 +111,17 @@ def test_what_all_ranks_read_leaves_each_of_them_at_most_once(folder: Path) -> N
             sum(nbytes for (source, _), nbytes in found.items() if source == rank) <= 1.1 * BROADCAST_NBYTES
         )
         assert not rank or sum(nbytes for (_, to), nbytes in found.items() if to == rank) >= BROADCAST_NBYTES
+
+
+def test_what_all_ranks_want_of_each_other_leaves_each_of_them_about_once_a_launch(folder: Path) -> None:
+    found = sent(folder / "gather.json")
+    wanted = (GATHERS - 1) * GATHERED_NBYTES * (RANKS - 1) // RANKS
+    initial = 2 * GATHERED_NBYTES
+    for rank in range(RANKS):
+        leaving = sum(nbytes for (source, _), nbytes in found.items() if source == rank)
+        arriving = sum(nbytes for (_, to), nbytes in found.items() if to == rank)
+        assert leaving <= 1.4 * wanted + initial, found
+        assert not rank or wanted <= arriving <= wanted + initial, found
 
 
 def test_what_several_nodes_wrote_comes_together_on_one_of_them_and_not_through_rank_0(folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.ticket import Ticket
 from sdi.vmem.directory import HOST
@@ -48,6 +50,31 @@ def test_what_all_nodes_want_goes_along_a_chain() -> None:
         holders |= 1 << target
     assert sum(sent.values()) == 4, "one copy over the network for each node"
     assert max(sent.values()) == 1, "and one from each, whichever of its memories is asked"
+
+
+@pytest.mark.parametrize("num_nodes", [2, 3, 5, 8, 64])
+def test_what_all_nodes_want_of_each_other_leaves_each_of_them_about_once(num_nodes: int) -> None:
+    links = Links([CPU] * num_nodes, frozen, nodes=range(num_nodes))
+    members = range(1, num_nodes + 1)
+    holders = {part: 1 << part for part in members}
+    sent = dict.fromkeys(members, 0)
+    with links.at_once():
+        for target in members:
+            for part in members:
+                if not holders[part] >> target & 1:
+                    sent[links.choose(target, holders[part], MIB)] += 1
+                    holders[part] |= 1 << target
+    assert sum(sent.values()) == num_nodes * (num_nodes - 1), "each part goes to each node once"
+    assert max(sent.values()) <= num_nodes
+
+
+def test_nothing_goes_through_rank_0_from_one_far_node_to_another() -> None:
+    links = Links([GPU, GPU, GPU], frozen, nodes=[0, 1, 2])
+    for _ in range(50):
+        ticket = Ticket()
+        links.issued(2, 3, MIB, ticket)
+        ticket.complete(None, 1, 1 + 100 * MIB)  # a link of 10 MB/s
+    assert not links.through_host(2, 3, MIB)
 
 
 def test_members_of_near_nodes_get_bytes_from_the_host_at_the_same_time() -> None:
