@@ -11,7 +11,10 @@ from sdi.cli.verdict import Course, verdict
 from sdi.sizes import size
 from sdi.wire.records import COMMANDS
 
-_SUMS = ("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "node_replays")
+_SUMS = (
+    *("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "node_replays"),
+    *("round_trips", "round_trip_nbytes"),
+)
 
 _FAILURES_SHOWN = 3
 
@@ -90,6 +93,7 @@ class SessionCounts:
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
     ``network``: from one node to another.  ``node_replays``: launches that nodes carried out by what they
     keep of them.
+    ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` did not go out again.
     ``records``: by kind, how many were replayed ("played"), or left to Python: see ``player.library.WHYS``.
     """
 
@@ -103,6 +107,8 @@ class SessionCounts:
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
     node_replays: int = 0
+    round_trips: int = 0
+    round_trip_nbytes: int = 0
     network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
     records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     courses: tuple[Course, ...] = ()
@@ -226,6 +232,11 @@ def report(counters: SessionCounts) -> str:
     if counters.node_replays:
         launches = sum(kernel.launches_split + kernel.launches_whole for kernel in counters.kernels.values())
         lines.append(f"replayed by nodes: {counters.node_replays} of {launches} launches")
+    if counters.round_trips:
+        lines.append(
+            f"round trips: {counters.round_trips} writes of what had been read from another buffer; members "
+            f"had {size(counters.round_trip_nbytes)} of it or got them from each other, not from rank 0"
+        )
     if counters.network:
         links = [("network", "messages", "of buffers", "what to do", "in shared memory")]
         for (from_, to), sent in sorted(counters.network.items()):

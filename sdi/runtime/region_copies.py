@@ -157,6 +157,23 @@ class RegionCopies:
             tickets += yield from self._piece(source, left, target, right)
         return tickets
 
+    def bring(
+        self,
+        source: VirtualBuffer,
+        from_memory: int,
+        from_: Region,
+        target: VirtualBuffer,
+        to_memory: int,
+        to: Region,
+    ) -> bool:
+        """Copy ``from_``, which ``from_memory`` holds, to ``to``, which has a place in ``to_memory``.
+
+        Directories are the caller's.  False where there is no room for what is under way.
+        """
+        from_, to = alike(from_, to)
+        read, written = self._reading(source, from_memory, from_), self._written(target, to_memory, to)
+        return self._carry(read, written) is not None
+
     def gather(self, buffer: VirtualBuffer, over: Region) -> Packed | None:
         """Bring ``over`` alone to the arena, packed, for one reader; ``Packed.waits`` makes it true there.
 

@@ -40,6 +40,7 @@ from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import Bytes, alike, packed_like
 from sdi.regions import RegionSet
 from sdi.runtime.region_copies import RegionCopies
+from sdi.runtime.round_trips import RoundTrips
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, HeldRun, State, member_memory
 from sdi.vmem.memory import VirtualMemory
@@ -78,6 +79,7 @@ class VirtualDevice:
     def __init__(self, memory: VirtualMemory, launcher: Launcher) -> None:
         self._memory = memory
         self._launcher = launcher
+        self._round_trips = RoundTrips(memory)
         self.player: Keeper | None = None
         self._is_host_only = all(device.capabilities.kind.is_host_processor for device in memory.devices)
 
@@ -90,7 +92,11 @@ class VirtualDevice:
             case Read():
                 return self._read(command, issue)
             case Write():
-                return self._write(command, issue)
+                back = self._round_trips.before(command)
+                work = self._write(command, issue)
+                if back is not None:
+                    self._round_trips.after(back, command, work.transfer, issue)
+                return work
             case CopyBuffer():
                 return IssuedWork((yield from self._copy(command, issue)))
             case Fill():
@@ -189,6 +195,8 @@ class VirtualDevice:
             waits += target.dependencies[HOST].before_write(there)
             target.dependencies[HOST].written_by(there, transfer)
         dependencies.read_by(over, transfer)
+        if not command.unasked:
+            self._round_trips.read(buffer, command.rectangle.strided)
         # The buffer may be released, and not be known by its number any more, before the service copies.
         return IssuedWork(waits, transfer, buffer.offset + over.start if shown is not None else 0)
 
@@ -367,6 +375,7 @@ class VirtualDevice:
     def _map(self, command: Map, issue: Issue) -> IssuedWork:
         over = command.rectangle.bounds
         buffer = self._buffer(command.buffer, over)
+        buffer.is_outside |= command.for_writing
         mapped = Ticket()
         waits: list[Ticket] = []
         player = self.player if command.rectangle.contiguous and not command.transfer else None

@@ -36,6 +36,7 @@ _PREFIX = layout(HEADER, COMMAND)
 _NDRANGE, _RELEASE_EVENT = Op.NDRANGE.value, Op.RELEASE_EVENT.value
 _OUT_OF_ORDER = QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE.value
 _PROFILING = QueueProperties.PROFILING_ENABLE.value
+_USE_HOST_PTR = MemFlags.USE_HOST_PTR.value
 _COPY_OR_USE_HOST_PTR = MemFlags.COPY_HOST_PTR | MemFlags.USE_HOST_PTR
 
 
@@ -168,6 +169,7 @@ class Dispatcher:
                 self._num_created += 1  # launches were checked against the buffers that there were
                 has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR)
                 buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes)
+                buffer.is_outside = bool(asked("flags") & _USE_HOST_PTR)
                 self._outbox.reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:
                 engine.after_issued(lambda: memory.release(record_id))
@@ -175,6 +177,7 @@ class Dispatcher:
                 self._recycle(record_id, asked("slot"))
             case Op.REUSE_BUFFER:
                 memory.reuse(record_id, bool(asked("flags") & _COPY_OR_USE_HOST_PTR))
+                memory.buffer(record_id).is_outside = bool(asked("flags") & _USE_HOST_PTR)
             case Op.HOST_POINTERS:
                 events = memory.accounting.events
                 events.host_compared_nbytes += asked("compared_nbytes")

@@ -39,7 +39,8 @@ class Events:
     ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what members alone had
     that were lost.  ``host_...``: memory of the application that buffers use, compared with what both sides
     knew of it, and copied from or to it.  ``node_replays``: launches that nodes carried out by what they
-    keep of them.
+    keep of them.  ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` came to
+    members from others or were there, not from rank 0.
     """
 
     twins: int = 0
@@ -61,6 +62,8 @@ class Events:
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
     node_replays: int = 0
+    round_trips: int = 0
+    round_trip_nbytes: int = 0
 
 
 @dataclass(slots=True)

@@ -81,7 +81,8 @@ class VirtualBuffer:
     A member is a holder (see ``directory``) of bytes in its allocation only.  ``mapped``: the arena's bytes
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
     buffer's id when it goes.  ``places``: the cell that changes with its allocations, if somebody wants one;
-    ``stage_cell``: then that of its ``stage``, see ``player.library``.
+    ``stage_cell``: then that of its ``stage``, see ``player.library``.  ``is_outside``: the application may
+    have changed its bytes in the arena without a command that says so (yet).
     """
 
     id: int
@@ -96,6 +97,7 @@ class VirtualBuffer:
     places: tuple[Cells, int] | None = None
     stage: int = STAGE_IN_USE
     stage_cell: int = 0
+    is_outside: bool = False
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:

@@ -52,6 +52,7 @@ class Links:
         self.is_far: Final = any(self._places)
         """Whether any copy goes over a network."""
         self.num_places: Final = len(set(self._places))
+        self._network = dict.fromkeys(self._places, _NETWORK)  # ns per byte between each and rank 0's
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
@@ -177,7 +178,24 @@ class Links:
 
     def _measure(self, source: int, target: int, nbytes: int, ticket: Ticket) -> None:
         took = ticket.end_ns - ticket.start_ns
-        if ticket.error is None and took > 0:
-            self._measured[source, target] += 1
-            rates = self._rates[source]
-            rates[target] += _WEIGHT * (took / nbytes - rates[target])
+        if ticket.error is not None or took <= 0:
+            return
+        if self.crosses(source, target):
+            if target == HOST:  # elsewhere bytes are written that have arrived, whatever that took
+                self._measured[source, target] += 1
+                self._measure_network(self._places[source], took / nbytes)
+            return
+        self._measured[source, target] += 1
+        rates = self._rates[source]
+        rates[target] += _WEIGHT * (took / nbytes - rates[target])
+
+    def _measure_network(self, place: int, rate: float) -> None:
+        """Bytes came from a node to rank 0's: likewise they go there, and to others as fast as both links."""
+        known = self._network
+        known[place] += _WEIGHT * (rate - known[place])
+        for memory, there in enumerate(self._places):
+            if there == place:
+                for other, here in enumerate(self._places):
+                    if here != place:
+                        each = known[place] if here == 0 else max(known[place], known[here])
+                        self._rates[memory][other] = self._rates[other][memory] = each

@@ -64,6 +64,32 @@ for _ in range({GATHERS}):
     a, b = b, a
 queue.finish()
 """
+SWAPPED_NBYTES, SWAPS = 4 << 20, 8
+"""Of a row, of which each rank has two; and how often edge rows go through the application."""
+SWAP = f"""
+n, w, ranks = {2 * RANKS * SWAPPED_NBYTES} // 4, {SWAPPED_NBYTES} // 4, {RANKS}
+{START}
+f = built("int x = get_global_id(0), y = get_global_id(1), w = {SWAPPED_NBYTES} / 4;"
+          "b[y * w + x] += a[y * w + x] * 3;")
+edges = np.empty((2 * ranks, w), np.int32)
+mine, other = data.reshape(-1, w).copy(), data.reshape(-1, w).copy()
+for step in range({SWAPS}):
+    f(queue, (w, 2 * ranks), (64, 2), a, b)
+    other += mine * 3
+    for row in range(2 * ranks):
+        cl.enqueue_copy(queue, edges[row], b, src_offset=4 * w * row)
+    if step == {SWAPS} // 2:
+        edges[3, w - 1] += 1
+    for row in range(2 * ranks):
+        cl.enqueue_copy(queue, a, edges[row - 2], dst_offset=4 * w * row, is_blocking=step % 2 == 1)
+        mine[row] = edges[row - 2]
+    queue.finish()
+for buffer, wanted in ((a, mine), (b, other)):
+    found = np.empty_like(wanted)
+    cl.enqueue_copy(queue, found, buffer)
+    assert np.array_equal(found, wanted)
+"""
+PROGRAMS = {"stencil": STENCIL, "broadcast": BROADCAST, "merge": MERGE, "gather": GATHER, "swap": SWAP}
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of what programs left, one after the other in one job as if on as many machines as ranks."""
     folder = tmp_path_factory.mktemp("network")
     commands = []
-    for name, program in (
-        ("stencil", STENCIL),
-        ("broadcast", BROADCAST),
-        ("merge", MERGE),
-        ("gather", GATHER),
-    ):
+    for name, program in PROGRAMS.items():
         (folder / f"{name}.py").write_text(program)
         commands.append(f"SDI_STATS={folder}/{name}.json {sys.executable} {folder}/{name}.py")
     commands[0] = f"SDI_PROFILE={folder}/profile {commands[0]}"
@@ -122,6 +143,18 @@ def test_what_all_ranks_want_of_each_other_leaves_each_of_them_about_once_a_laun
         arriving = sum(nbytes for (_, to), nbytes in found.items() if to == rank)
         assert leaving <= 1.4 * wanted + initial, found
         assert not rank or wanted <= arriving <= wanted + initial, found
+
+
+def test_what_a_program_swaps_through_its_memory_goes_between_neighbours_once_it_was_read(
+    folder: Path,
+) -> None:
+    found = sent(folder / "swap.json")
+    initial, swaps = 4 * SWAPPED_NBYTES, SWAPS * SWAPPED_NBYTES
+    for rank in range(1, RANKS):
+        assert found[0, rank] <= initial + (2 * swaps if rank == 1 else 2 * SWAPPED_NBYTES), found
+    assert found[1, 2] >= swaps and found[2, 3] >= swaps, found
+    events = json.loads((folder / "swap.json").read_text())["memory"]
+    assert events["round_trip_nbytes"] >= found[1, 2] + found[2, 3] - 2 * SWAPPED_NBYTES
 
 
 def test_what_several_nodes_wrote_comes_together_on_one_of_them_and_not_through_rank_0(folder: Path) -> None:
