@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,8 @@ CHUNK_NBYTES = 4 << 20
 LENT_NBYTES = 64 << 10
 """What is longer is lent to processes that can read it: to say so, and that it is not needed any more, takes
 about as long as to send so many bytes."""
+TIMED_NBYTES = 256 << 10
+"""Of so much that arrives the time on the network counts too; what is shorter is ordered by drivers."""
 _WINDOW = 8
 """So many chunks of a copy are lent at a time."""
 _KEPT_NBYTES = 64 << 20
@@ -310,6 +313,8 @@ class Exchange:
                 ticket = upload(device, chunk.bytes, buffer, part.base, [*wait, chunk.arrived])
                 # Where it failed its bytes may still be on their way into that memory.
                 join([ticket, chunk.arrived], used)
+                if nbytes >= TIMED_NBYTES:
+                    ticket = _since_arrival(ticket, chunk.arrived)
             else:
                 ticket = self._receive_rows(device, buffer, part, wait, chunk)
                 join([ticket], used)
@@ -386,7 +391,7 @@ class Exchange:
             whole.complete(error, ticket.start_ns, ticket.end_ns)
 
         join([ticket, spread], written)
-        return whole
+        return _since_arrival(whole, chunk.arrived) if part.total_nbytes >= TIMED_NBYTES else whole
 
     def receive_host(self, host: HostBytes, region: Region, source: int, key: int) -> Ticket:
         """Write the ``region`` that ``source`` sends to ``host``, as soon as it comes.
@@ -484,9 +489,11 @@ class Exchange:
             memory = self._staging.take(nbytes)
             return Room(memory, lambda: self._staging.give(memory))
 
+        begin_ns = time.monotonic_ns()
+
         def filled() -> None:
             if not chunk.arrived.done:
-                chunk.arrived.complete()
+                chunk.arrived.complete(None, begin_ns, time.monotonic_ns())
 
         return Room(chunk.memory, filled)
 
@@ -532,6 +539,19 @@ def _fail(parts: Sequence[_Chunk], why: Exception) -> None:
     for chunk in parts:
         if not chunk.arrived.done:
             chunk.arrived.complete(why)
+
+
+def _since_arrival(written: Ticket, arrived: Ticket) -> Ticket:
+    """``written``, which also took as long as its bytes took to arrive, whatever it waited for in between."""
+    whole = Ticket()
+    whole.is_typical = written.is_typical
+
+    def finished(error: BaseException | None) -> None:
+        arriving_ns = arrived.end_ns - arrived.start_ns
+        whole.complete(error, written.start_ns and written.start_ns - arriving_ns, written.end_ns)
+
+    join([written, arrived], finished)
+    return whole
 
 
 def _both(sent: Callable[[], None], staging: Staging, memory: memoryview) -> None:

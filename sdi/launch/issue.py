@@ -16,6 +16,7 @@ from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
+from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.kernel import Binding
@@ -24,12 +25,12 @@ from sdi.launch.recording import Assignment, Change, Recording
 from sdi.region import Bytes
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, member_memory
-from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.merging.members import MemberMerge, MergeUnits
 from sdi.vmem.transfers import Transfer
 
-Merges = dict[tuple[int, MergedRange], MemberMerge]
-"""Merges that members make, by buffer and range."""
+Merges = dict[tuple[int, MergedRange], list[MemberMerge]]
+"""Merges that members make, by buffer and range: one of each part of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,13 +110,14 @@ class Issuer:
                 memory.transfers.perform(transfer, issue)
             for used in plan.buffers:
                 for merged in used.merged:
-                    if merge := merges.get((used.buffer.id, merged)):
+                    for merge in merges.get((used.buffer.id, merged), ()):
                         memory.merges.keep_twins(merge, issue.because(used.cause))
             self._refresh_images(chunk, members, issue)
             bounds = self._bounds(binding, number, where)
         except Exception:
-            for merge in merges.values():
-                memory.merges.give_up(merge)
+            for parts in merges.values():
+                for merge in parts:
+                    memory.merges.give_up(merge)
             raise
         assignments = [
             Assignment(self._devices[member], box.extent, *_all_uses(chunk, bound))
@@ -169,10 +171,22 @@ class Issuer:
             for merged in used.merged if used.buffer.id not in chunk.mapped else ():
                 units = MergeUnits(used.unit_nbytes, used.smallest_nbytes, merged.update)
                 where = [members[k] for k in merged.assignments]
-                if len(where) > 1 and (
-                    merge := self._memory.merges.begin(used.buffer, merged.over, where, units)
-                ):
-                    found[used.buffer.id, merged] = merge
+                if len(where) > 1 and (parts := self._merge_parts(used.buffer, merged.over, where, units)):
+                    found[used.buffer.id, merged] = parts
+
+    def _merge_parts(
+        self, buffer: VirtualBuffer, over: ByteRange, where: Sequence[int], units: MergeUnits
+    ) -> list[MemberMerge]:
+        """The merges of all parts of ``over``; none where the host makes them."""
+        merges, found = self._memory.merges, list[MemberMerge]()
+        for part, keeps in merges.shared_out(over, where):
+            merge = merges.begin(buffer, part, where, units, keeps)
+            if merge is None:
+                for made in found:
+                    merges.give_up(made)
+                return []
+            found.append(merge)
+        return found
 
     def _plan(self, chunk: Chunk, members: Sequence[int], merges: Merges) -> list[Transfer]:
         """What moves before the launch; the directories count it as done."""
@@ -305,9 +319,9 @@ class Issuer:
                 for part in assignment.owns.regions:
                     directory.wrote(member_memory(member), part)
             for merged in used.merged:
-                merge = merges.get((used.buffer.id, merged))
-                if merge is not None:
-                    tickets.append(memory.merges.run(merge, [done[k] for k in merged.assignments], of_buffer))
+                if parts := merges.get((used.buffer.id, merged)):
+                    mine = [done[k] for k in merged.assignments]
+                    tickets += [memory.merges.run(merge, mine, of_buffer) for merge in parts]
                     continue
                 launched = [(members[k], done[k]) for k in merged.assignments]
                 units = (used.unit_nbytes, used.smallest_nbytes)

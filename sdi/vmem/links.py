@@ -25,7 +25,7 @@ _WEIGHT = 0.2
 _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
 _NETWORK = 1.0
-"""ns per byte between nodes, host memory of rank 0 included, before anything is measured."""
+"""ns per byte between nodes, host memory of rank 0 included, before any copy between nodes is measured."""
 
 
 class Links:
@@ -52,7 +52,7 @@ class Links:
         self.is_far: Final = any(self._places)
         """Whether any copy goes over a network."""
         self.num_places: Final = len(set(self._places))
-        self._network = dict.fromkeys(self._places, _NETWORK)  # ns per byte between each and rank 0's
+        self._network = _NETWORK  # of links between nodes that were not measured themselves
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
@@ -85,13 +85,22 @@ class Links:
     def _now_ns(self) -> int:
         return self._clock_ns() if self._at_ns is None else self._at_ns
 
+    def place(self, memory: int) -> int:
+        """The node whose link a memory's bytes go over; 0 for all that are near rank 0."""
+        return self._places[memory]
+
     def crosses(self, source: int, target: int) -> bool:
         """Whether a copy goes over a network."""
         return self._places[source] != self._places[target]
 
     def cost_ns(self, source: int, target: int, nbytes: int) -> float:
         """Expected time of one copy on a link that is free."""
-        return LATENCY_NS + nbytes * self._rates[source][target]
+        return LATENCY_NS + nbytes * self._rate(source, target)
+
+    def _rate(self, source: int, target: int) -> float:
+        """ns per byte: where a link between nodes is not measured, as others are."""
+        is_measured = not self.crosses(source, target) or (source, target) in self._measured
+        return self._rates[source][target] if is_measured else self._network
 
     def occupies(self, source: int, target: int) -> float:
         """The part of such a copy's time for which ``source`` can't serve others."""
@@ -111,7 +120,7 @@ class Links:
         if holders & (holders - 1) == 0:
             return holders.bit_length() - 1
         found = [source for source in range(holders.bit_length()) if holders >> source & 1]
-        return min(found, key=lambda source: self._rates[source][target])
+        return min(found, key=lambda source: self._rate(source, target))
 
     def through_host(self, source: int, target: int, nbytes: int) -> bool:
         """Whether two copies through the arena are expected to be faster than one between these members.
@@ -181,21 +190,8 @@ class Links:
         if ticket.error is not None or took <= 0:
             return
         if self.crosses(source, target):
-            if target == HOST:  # elsewhere bytes are written that have arrived, whatever that took
-                self._measured[source, target] += 1
-                self._measure_network(self._places[source], took / nbytes)
-            return
+            self._rates[source][target] = self._rate(source, target)
+            self._network += _WEIGHT * (took / nbytes - self._network)
         self._measured[source, target] += 1
         rates = self._rates[source]
         rates[target] += _WEIGHT * (took / nbytes - rates[target])
-
-    def _measure_network(self, place: int, rate: float) -> None:
-        """Bytes came from a node to rank 0's: likewise they go there, and to others as fast as both links."""
-        known = self._network
-        known[place] += _WEIGHT * (rate - known[place])
-        for memory, there in enumerate(self._places):
-            if there == place:
-                for other, here in enumerate(self._places):
-                    if here != place:
-                        each = known[place] if here == 0 else max(known[place], known[here])
-                        self._rates[memory][other] = self._rates[other][memory] = each

@@ -93,6 +93,7 @@ class VirtualMemory:
             self.accounting,
             post,
             lambda device: coherence == "lazy" and able(device),
+            links,
         )
         self.host_merges = HostMerges(self.memories, self.transfers, self.accounting, host, post)
         self.scratch = ScratchMemory(arena, self.placement.heaps, post)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sdi.atomics import Operation, Update
 from sdi.devices.base import Place
+from sdi.devices.capabilities import CPU
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
-from sdi.vmem.merging.members import MergeUnits
+from sdi.vmem.accounting import Accounting, BytesMoved
+from sdi.vmem.links import Links
+from sdi.vmem.merging.members import MemberMerges, MergeUnits
 from tests.vmem.conftest import FOR, MakeRig, noise
 
 
-@pytest.mark.parametrize("on_members", [False, True])
+@pytest.mark.parametrize(("on_members", "keeps"), [(False, 0), (True, 0), (True, 1), (True, 2)])
 def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
-    rig: MakeRig, on_members: bool
+    rig: MakeRig, on_members: bool, keeps: int
 ) -> None:
     made = rig(3, compares=on_members)
     expected = bytearray(noise(4096))
@@ -23,7 +30,7 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
     whole, members = buffer.whole, [0, 1, 2]
     for member in members:
         made.fetch(buffer, member, whole, same_undefined=True)
-    merge = made.memory.merges.begin(buffer, whole, members, MergeUnits(4, 4))
+    merge = made.memory.merges.begin(buffer, whole, members, MergeUnits(4, 4), keeps)
     assert (merge is not None) == on_members
     if merge is not None:
         made.memory.merges.keep_twins(merge, FOR)
@@ -42,9 +49,66 @@ def test_stores_to_one_unit_are_counted_alike_where_host_and_members_merge(
         made.wait(made.memory.merges.run(merge, [tickets for _, tickets in written], FOR))
     else:
         made.wait(made.memory.host_merges.merge(buffer, whole, written, 4, 4, None, FOR))
+    holders = {mask for _, mask, _ in buffer.directory.holders(whole)}
+    assert holders == {1 << (1 + keeps) if on_members else 1}
     assert made.read(buffer) == expected
     made.turn()
     assert made.memory.accounting.races == {FOR.cause: 100 + 2 * 100}  # of two members, and of all three
+
+
+@pytest.mark.parametrize("keeps", [0, 1, 2])
+@pytest.mark.parametrize("operation", ["add", "max", "xor"])
+def test_updates_are_combined_on_whichever_member_keeps_them(
+    rig: MakeRig, operation: Operation, keeps: int
+) -> None:
+    made = rig(3, compares=True)
+    before = np.frombuffer(noise(4096), np.uint32) & 0x7F7F7F7F  # so that each store is a maximum, too
+    buffer = made.buffer(before.tobytes())
+    for member in range(3):
+        made.fetch(buffer, member, buffer.whole, same_undefined=True)
+    units = MergeUnits(4, 4, Update(operation, 4))
+    merge = made.memory.merges.begin(buffer, buffer.whole, [0, 1, 2], units, keeps)
+    assert merge is not None
+    made.memory.merges.keep_twins(merge, FOR)
+    values = [np.uint32(0x01010101 * (200 + member)) for member in range(3)]
+    written = [[made.fill(member, buffer, buffer.whole, values[member].tobytes())] for member in range(3)]
+    made.wait(made.memory.merges.run(merge, written, FOR))
+    wanted = before.copy()
+    for value in values:
+        if operation == "add":
+            wanted += value - before
+        elif operation == "xor":
+            wanted ^= value ^ before
+        else:
+            wanted = np.maximum(wanted, value)
+    assert made.read(buffer) == wanted.tobytes()
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=2, max_size=9),
+    st.integers(0, 1 << 20),
+    st.integers(1, 1 << 26),
+    st.floats(0.1, 100),
+)
+def test_parts_cover_what_is_merged_and_each_node_keeps_one_at_most(
+    nodes: list[int], start: int, nbytes: int, rate: float
+) -> None:
+    links = Links([CPU] * len(nodes), nodes=nodes)
+    links._network = rate
+    merges = MemberMerges(
+        [], [], Accounting(BytesMoved(), []), lambda _call: None, lambda _device: True, links
+    )
+    over = ByteRange(start * 8, start * 8 + nbytes)
+    found = merges.shared_out(over, range(len(nodes)))
+    assert [part.start for part, _ in found] == [over.start, *(part.stop for part, _ in found[:-1])]
+    assert found[-1][0].stop == over.stop and found[0][1] == 0
+    assert all(part.start % 4096 == 0 for part, _ in found[1:]), "no unit is cut"
+    keepers = [nodes[position] for _, position in found]
+    assert len(set(keepers)) == len(keepers)
+    if nbytes * rate < 1e6:
+        assert len(found) == 1
+    if nbytes * rate > 1e8:
+        assert len(found) == len(set(nodes))
 
 
 @pytest.mark.parametrize("what", ["peer copy", "apply", "download"])
