@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 
 from sdi.explain.notes import KernelNote, LaunchNote, note_launch
 from sdi.explain.text import kernel_lines, member_lines
 from sdi.launch.arguments import BufferArgument
-from sdi.launch.counters import Counters, LastLaunch
+from sdi.launch.counters import Counters, LastLaunch, PatternSums
+from sdi.launch.patterns import described
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Notes on a kernel and its last launch; ``text``: the same as lines for people."""
+    """Notes on a kernel and its last launch; ``text``: the same as lines for people.
+
+    ``patterns``: of all launches, see ``PatternSums``: argument and pattern, then its fields.
+    """
 
     kernel: KernelNote
     launch: LaunchNote
     text: tuple[str, ...]
+    patterns: Sequence[tuple[str | int, ...]] = ()
 
 
 def explained(counters: Counters) -> dict[str, Explained]:
     """Of each kernel that was built to be explained, by name.  Takes milliseconds."""
     found = ((name, last.kernel.note, last) for name, last in counters.last.items())
     nodes = counters.nodes if len({*counters.nodes}) > 1 else ()
-    return {name: _explained(note, last, nodes) for name, note, last in found if isinstance(note, KernelNote)}
+    return {
+        name: _explained(note, last, nodes, _rows(counters.patterns.get(name, {})))
+        for name, note, last in found
+        if isinstance(note, KernelNote)
+    }
+
+
+def _rows(patterns: Mapping[tuple[str, str], PatternSums]) -> tuple[tuple[str | int, ...], ...]:
+    return tuple((*named, *astuple(sums)) for named, sums in patterns.items())
 
 
 def for_profile(found: Explained) -> dict[str, object]:
@@ -34,10 +47,13 @@ def for_profile(found: Explained) -> dict[str, object]:
         "why_whole": found.launch.why_whole,
         "advice": found.kernel.advice,
         "lines": found.text,
+        "patterns": found.patterns,
     }
 
 
-def _explained(note: KernelNote, last: LastLaunch, nodes: Sequence[int]) -> Explained:
+def _explained(
+    note: KernelNote, last: LastLaunch, nodes: Sequence[int], patterns: Sequence[tuple[str | int, ...]]
+) -> Explained:
     binding = last.binding
     launch_plan = binding.launch_plan
     nbytes = {used.buffer.id: used.buffer.nbytes for used in launch_plan.plan.buffers}
@@ -58,4 +74,6 @@ def _explained(note: KernelNote, last: LastLaunch, nodes: Sequence[int]) -> Expl
         launch_plan.why_whole,
         last.members,
     )
-    return Explained(note, launch, (*kernel_lines(note, launch), *member_lines(launch, nodes)))
+    brought = tuple(f"  {described(each)} for {each.argument}" for each in last.patterns)
+    lines = (*kernel_lines(note, launch), *brought, *member_lines(launch, nodes))
+    return Explained(note, launch, lines, patterns)

@@ -12,6 +12,7 @@ from pathlib import Path
 from sdi import whole_file
 from sdi.launch.arguments import BufferArgument, ImageArgument
 from sdi.launch.kernel import Binding, Kernel, LaunchPlan
+from sdi.launch.patterns import CopyPattern
 from sdi.launch.plan import BufferPlan
 from sdi.launch.recording import Tally
 from sdi.partition.gain import Rates
@@ -69,11 +70,25 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class LastLaunch:
-    """A launch, box k on member ``members[k]``: costs nothing to keep."""
+    """A launch, box k on member ``members[k]``: costs nothing to keep.
+
+    ``patterns``: of the last one that copied anything.
+    """
 
     kernel: Kernel
     binding: Binding
     members: tuple[int, ...]
+    patterns: tuple[CopyPattern, ...] = ()
+
+
+@dataclass(slots=True)
+class PatternSums:
+    """Sums of patterns of one argument and pattern; ``most_nbytes``: of all of them the most."""
+
+    launches: int = 0
+    nbytes: int = 0
+    most_nbytes: int = 0
+    passed_nbytes: int = 0
 
 
 class Counters:
@@ -97,6 +112,8 @@ class Counters:
         self._kernels: dict[str, KernelCounters] = {}
         self.last: dict[str, LastLaunch] = {}
         """Of each kernel that was built with a note."""
+        self.patterns: dict[str, dict[tuple[str, str], PatternSums]] = {}
+        """Likewise, by argument and pattern: of launches that the player did not replay."""
         self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], Tally] = {}
         self.nodes: tuple[int, ...] = ()
         """Of each member, in a job."""
@@ -154,13 +171,29 @@ class Counters:
         history, bits = launch_plan.history, launch_plan.ndrange.total_groups.bit_length()
         self._timed.setdefault(name, {})[bits] = Timed(history.rates, not history.is_fixed)
 
-    def ran(self, kernel: Kernel, binding: Binding, members: tuple[int, ...]) -> None:
-        """A launch of ``kernel`` was issued."""
+    def ran(
+        self,
+        kernel: Kernel,
+        binding: Binding,
+        members: tuple[int, ...],
+        patterns: tuple[CopyPattern, ...] = (),
+    ) -> None:
+        """A launch of ``kernel`` was issued.  ``patterns``: of all its parts."""
         name = kernel.model.name
         launch_plan = binding.launch_plan
         self._kernel(name).count(launch_plan.groups, members, launch_plan.why_whole)
         if kernel.note is not None:
-            self.last[name] = LastLaunch(kernel, binding, members)
+            before = self.last.get(name)
+            shown = patterns or (before.patterns if before is not None else ())
+            self.last[name] = LastLaunch(kernel, binding, members, shown)
+            for one in patterns:
+                sums = self.patterns.setdefault(name, {}).setdefault(
+                    (one.argument, one.pattern), PatternSums()
+                )
+                sums.launches += 1
+                sums.nbytes += one.nbytes
+                sums.most_nbytes = max(sums.most_nbytes, one.most_nbytes)
+                sums.passed_nbytes += one.passed_nbytes
 
     def write(self, path: Path, finished: bool, explained: Mapping[str, dict[str, object]]) -> None:
         """Store as JSON; readers see the old file or the whole new one.  Raises OSError.

@@ -20,6 +20,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.kernel import Binding
+from sdi.launch.patterns import CopyPattern, patterns_of
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
 from sdi.region import Bytes
@@ -38,13 +39,14 @@ class Issued:
     """``tickets``: of the assignments, in the order of the chunk's members, then those of merges.
 
     ``copies_ns``: what the copies before it are predicted to take.  ``recording``: if the chunk can be issued
-    like this again, with ``kernels``.
+    like this again, with ``kernels``.  ``patterns``: where somebody wants to know.
     """
 
     tickets: list[Ticket]
     copies_ns: float
     recording: Recording | None = None
     kernels: Sequence[BoundKernel] = ()
+    patterns: tuple[CopyPattern, ...] = ()
 
 
 class Issuer:
@@ -67,13 +69,13 @@ class Issuer:
         if known is not None and known.where == where:
             kernels = self.kernels(binding, number, where)
             tickets = known.replay(memory, kernels, issue, issue.timing)
-            return Issued(tickets, known.copies_ns, known, kernels)
+            return Issued(tickets, known.copies_ns, known, kernels, known.patterns)
         is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
         before = chunk.states() if is_kept else (None,)
         recording, kernels, tickets = self._issue_planned(binding, number, where, issue)
         after = chunk.states() if None not in before else before
         if None in after:
-            return Issued(tickets, recording.copies_ns)
+            return Issued(tickets, recording.copies_ns, patterns=recording.patterns)
         changes = [
             Change(used.buffer.directory, old, new)
             for used, old, new in zip(chunk.plan.buffers, before, after, strict=True)
@@ -81,7 +83,7 @@ class Issuer:
         ]
         recording.changes = tuple(changes)
         chunk.keep(before, recording)
-        return Issued(tickets, recording.copies_ns, recording, kernels)
+        return Issued(tickets, recording.copies_ns, recording, kernels, recording.patterns)
 
     def kernels(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[BoundKernel]:
         """What the members run in chunk ``number``."""
@@ -125,6 +127,14 @@ class Issuer:
         ]
         recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
         recording.copies_ns = memory.transfers.predicted_ns(transfers)
+        if binding.kernel.note is not None:
+            together = [
+                (used.cause, several)
+                for used in plan.buffers
+                for merged in used.merged
+                if (several := merges.get((used.buffer.id, merged)))
+            ]
+            recording.patterns = patterns_of(transfers, together, memory.transfers.links)
         kernels = [bound.kernel for bound in bounds]
         tickets = recording.start(kernels, issue.timing)
         done = (

@@ -29,6 +29,7 @@ from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.geometry import ndrange_of
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
+from sdi.launch.patterns import CopyPattern
 from sdi.launch.plan import CutPlan, image_slabs
 from sdi.launch.plan_memory import PlanKey, numbered, shaped
 from sdi.launch.profiling import shape_number
@@ -261,6 +262,7 @@ class Launcher:
             issue = issue.timed()
         tickets = []
         made: Issued | None = None
+        patterns: tuple[CopyPattern, ...] = ()
         for number, chunk in enumerate(launch_plan.chunks):
             recording = chunk.find()
             if recording is None or (recording.where, recording.placed) != (where, placed.generation):
@@ -289,7 +291,7 @@ class Launcher:
                 issued = self._verifier.launch(binding, run, issue)
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)
-                issued = made.tickets
+                issued, patterns = made.tickets, patterns + made.patterns
                 launch_plan.copied(made.copies_ns)
                 if (recording := made.recording) is not None and recording.placed != generation:
                     recording.allocations, recording.placed = chunk.allocations(where), generation
@@ -300,7 +302,7 @@ class Launcher:
                     recorder.assignment(issue.command, number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.chunks += len(launch_plan.chunks) - 1
-        self._counters.ran(kernel, binding, where)
+        self._counters.ran(kernel, binding, where, patterns)
         if self._verifier is None and (recorder is not None or kernel.note is None):
             recording = made.recording if made is not None and not launch.prints else None
             if recording is not None and made is not None and len(launch_plan.chunks) == 1:

@@ -13,6 +13,7 @@ from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import Issue, Timing
 from sdi.devices.ticket import Ticket
+from sdi.launch.patterns import CopyPattern
 from sdi.ndrange import Int3
 from sdi.vmem.buffer import Allocation, ImageCopy
 from sdi.vmem.dependencies import Use
@@ -74,6 +75,7 @@ class Recording:
     where states are not known, and then it is carried out once only.  ``copies_ns``: what its copies are
     predicted to take.  ``allocations``: places that it uses,
     its buffers' own while the placement has the generation ``placed``.  ``tally``: counts its replays.
+    ``patterns``: what its copies are, where somebody wants to know.
     """
 
     __slots__ = (
@@ -82,6 +84,7 @@ class Recording:
         "changes",
         "copies_ns",
         "local_size",
+        "patterns",
         "placed",
         "tally",
         "transfers",
@@ -107,6 +110,7 @@ class Recording:
         self.allocations: tuple[Allocation | ImageCopy, ...] = ()
         self.placed = -1
         self.tally: Tally | None = None
+        self.patterns: tuple[CopyPattern, ...] = ()
 
     def is_there(self) -> bool:
         """Whether its buffers are in the states in which it begins."""

@@ -219,7 +219,14 @@ def test_a_profile_tells_what_went_between_nodes_and_the_time_on_the_network(
         ends: nbytes for ends, nbytes in counted.items() if nbytes
     }, "as the transports count"
     assert sum(row["ns"]["network"] for row in tables["losses"]) > 0
+    (kernel,) = tables["kernels"]
+    patterns = {each["pattern"]: each for each in kernel["patterns"]}
+    assert patterns["scatter"]["launches"] >= 1, "the initial data"
+    assert patterns["halo"]["launches"] >= STEPS - 4
+    rows = patterns["halo"]["nbytes"] / ROW_NBYTES - patterns["halo"]["launches"] * 2 * (RANKS - 1)
+    assert 0 <= rows <= 2, "of the first launches"
     text = (profiled / "text").read_text()
+    assert "  halo for a: " in text
     assert "from node > to node" in text and "1 > 2" in text
 
 
@@ -228,6 +235,7 @@ def test_what_processes_of_one_machine_copy_is_no_time_on_the_network(folder: Pa
     done = run([*SDI_RUN, sys.executable, folder / "stencil.py"], environ, TIMEOUT_S)
     assert done.returncode == 0 and not done.remained, done.describe()
     assert "member 1 on node 1 runs groups" in done.stderr, "explained"
+    assert "  halo of 4.0 KiB, at most 2.0 KiB from one place for a\n" in done.stderr
     shown = [*SDI_RUN[:-2], "profile", "-o", tmp_path / "profile", "--format", "json"]
     assert run(shown, plain_environ(), TIMEOUT_S).returncode == 0
     tables = json.loads((tmp_path / "profile" / "profile.json").read_text())

@@ -14,6 +14,7 @@ kernel twice, line 2: split over 2 members, cut 2 of 64 work-groups of 64
     writes: known exactly
   in (float*)
     reads in[get_global_id(0)], line 5
+  scatter of 16.0 KiB for in
   member 0 runs groups (0, 0, 0) to (32, 1, 1)
     out: writes 8.0 KiB [0, 8192)
     in: needs 8.0 KiB [0, 8192)
@@ -38,7 +39,7 @@ def test_the_file_of_stats_has_the_explanation_only_when_asked(tmp_path: Path) -
     done = explained("--explain", "--stats", SDI_STATS=str(tmp_path / "asked.json"))
     assert done.stderr.startswith(EXPLAINED + "sdi: 2 members\n")
     kernel = json.loads((tmp_path / "asked.json").read_text())["kernels"]["twice"]
-    assert set(kernel["explain"]) == {"kernel", "launch", "text"}
+    assert set(kernel["explain"]) == {"kernel", "launch", "patterns", "text"}
     assert kernel["explain"]["launch"]["members"][1]["buffers"][0]["writes"] == {
         "nbytes": 8192, "pieces": 1, "ranges": [[8192, 16384]]
     }  # fmt: skip

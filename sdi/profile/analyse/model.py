@@ -143,13 +143,33 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class PatternRow:
+    """Copies before launches of a kernel for one argument that make one pattern, or reductions after them.
+
+    ``nbytes``: that arrived, in all ``launches``; ``most_nbytes``: that left one place in one launch;
+    ``passed_nbytes``: sent by who had got them in the same launch.
+    """
+
+    argument: str
+    pattern: str
+    launches: int
+    nbytes: int
+    most_nbytes: int
+    passed_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainedKernel:
-    """Of a kernel's last launch, by argument: how well reads and writes are known; ``lines``: for people."""
+    """Of a kernel's last launch, by argument: how well reads and writes are known; ``lines``: for people.
+
+    ``patterns``: of all launches that Python issued.
+    """
 
     arguments: tuple[tuple[str, str, str], ...]
     why_whole: str
     advice: str
     lines: tuple[str, ...]
+    patterns: tuple[PatternRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

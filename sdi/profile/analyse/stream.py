@@ -16,6 +16,7 @@ from sdi.profile.analyse.model import (
     LaunchShape,
     LaunchSpan,
     Member,
+    PatternRow,
     Profile,
     Resident,
     SessionProfile,
@@ -114,7 +115,11 @@ def _session(
         events=closing.get("events", {}),
         explained={
             name: ExplainedKernel(
-                tuple(map(tuple, one["arguments"])), one["why_whole"], one["advice"], tuple(one["lines"])
+                tuple(map(tuple, one["arguments"])),
+                one["why_whole"],
+                one["advice"],
+                tuple(one["lines"]),
+                tuple([PatternRow(*row) for row in one.get("patterns", ())]),
             )
             for name, one in closing.get("explained", {}).items()
         },

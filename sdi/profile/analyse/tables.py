@@ -18,6 +18,7 @@ from sdi.profile.analyse.model import (
     CallTotals,
     Command,
     CopySpan,
+    PatternRow,
     Profile,
     SessionProfile,
     memory_name,
@@ -62,7 +63,7 @@ class KernelRow:
     everything, that used a known plan, that made one; ``bind_ns``: for the last two.  ``issue_ns``: the
     service's time from there.  ``whole_ns``, ``split_ns``: mean times of whole and split launches of the same
     number of groups, None where not both ran; ``speed_up`` compares them.  ``classes``: argument, reads,
-    writes (of the last launch that was planned).
+    writes (of the last launch that was planned).  ``patterns``: of all sessions.
     """
 
     name: str
@@ -92,6 +93,7 @@ class KernelRow:
     split_ns: int | None
     classes: tuple[tuple[str, str, str], ...]
     advice: str
+    patterns: tuple[PatternRow, ...] = ()
 
     @property
     def speed_up(self) -> float | None:
@@ -307,6 +309,7 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
     merges = merge_ns = merged_nbytes = 0
     classes: tuple[tuple[str, str, str], ...] = ()
     advice = ""
+    patterns: tuple[PatternRow, ...] = ()
     for session in sessions:
         launches = [launch for launch in session.launches if launch.kernel == name]
         mine = {launch.command for launch in launches}
@@ -356,6 +359,7 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
                 merged_nbytes += work.nbytes * (work.what == "merge")
         if name in session.explained:
             classes, advice = session.explained[name].arguments, session.explained[name].advice
+            patterns += session.explained[name].patterns
     both = [groups for groups, is_split in spans if is_split and (groups, False) in spans]
     most = max(both, default=None)
     return KernelRow(
@@ -386,6 +390,7 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
         split_ns=None if most is None else _mean(spans[most, True]),
         classes=classes,
         advice=advice,
+        patterns=patterns,
     )
 
 

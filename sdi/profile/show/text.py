@@ -136,6 +136,12 @@ def _kernel(row: KernelRow) -> list[str]:
             f"  moved for {argument.argument}: {size(argument.nbytes)} in {argument.copies} copies, "
             f"{_ms(argument.ns)} ms"
         )
+    for one in row.patterns:
+        most = f", at most {size(one.most_nbytes)} from one place in one" if one.most_nbytes else ""
+        passed = f", {size(one.passed_nbytes)} of it passed on" if one.passed_nbytes else ""
+        lines.append(
+            f"  {one.pattern} for {one.argument}: {size(one.nbytes)} in {one.launches} launches{most}{passed}"
+        )
     if row.merges:
         lines.append(f"  merged {size(row.merged_nbytes)} in {row.merges} merges, {_ms(row.merge_ns)} ms")
     if row.classes:
