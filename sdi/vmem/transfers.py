@@ -105,15 +105,20 @@ class Transfers:
         return found
 
     def _shared_out(self, buffer: VirtualBuffer, memory: int, regions: Sequence[Bytes]) -> Iterator[Bytes]:
-        """``regions``, of which those that lack much in parts: each may come from another node."""
+        """``regions``, in parts where much is missing that several nodes have: each may come from another."""
         for over in regions:
-            part_nbytes = max(_SHARE_NBYTES, -(-over.nbytes // self.links.num_places))
-            is_short = over.levels or over.nbytes < 2 * _SHARE_NBYTES
-            if is_short or buffer.directory.stale_nbytes(memory, RegionSet((over,))) < 2 * _SHARE_NBYTES:
+            if over.levels or over.nbytes < 2 * _SHARE_NBYTES or not self._is_shared(buffer, memory, over):
                 yield over
                 continue
+            part_nbytes = max(_SHARE_NBYTES, -(-over.nbytes // self.links.num_places))
             for start in range(over.base, over.base + over.nbytes, part_nbytes):
                 yield from within(over, start, start + part_nbytes)
+
+    def _is_shared(self, buffer: VirtualBuffer, memory: int, over: Bytes) -> bool:
+        stale = buffer.directory.stale(memory, RegionSet((over.bounds,)))
+        return any(
+            holders & (holders - 1) and part.total_nbytes >= 2 * _SHARE_NBYTES for part, holders in stale
+        )
 
     def _in_pieces(self, copies: Iterable[Copy]) -> Iterator[Copy]:
         """Large ranges between nodes in pieces: the next is sent one while others come."""
