@@ -54,7 +54,7 @@ from sdi.devices.capabilities import GPU  # noqa: E402
 from sdi.devices.polling import Polling  # noqa: E402
 from sdi.devices.testing.null import NullDevice  # noqa: E402
 from sdi.launch.counters import Counters  # noqa: E402
-from sdi.launch.launcher import Launcher  # noqa: E402
+from sdi.launch.launcher import Launcher, SplitMode  # noqa: E402
 from sdi.launch.programs.builds import Target, build  # noqa: E402
 from sdi.runtime.command_graph import CommandNode, SchedulerCore  # noqa: E402
 from sdi.runtime.engine import Engine  # noqa: E402
@@ -163,7 +163,9 @@ def over_sockets(nodes: int) -> tuple[Transport, subprocess.Popen[bytes]]:
 class Rig:
     """The runtime of a session whose members are on the other ranks of a job, ``members`` on each."""
 
-    def __init__(self, transport: Transport, members: int, keeps: bool = True) -> None:
+    def __init__(
+        self, transport: Transport, members: int, keeps: bool = True, split: SplitMode = "always"
+    ) -> None:
         """``keeps``: nodes keep their parts of recordings."""
         self.job = Job(transport)
         self.job.meet()
@@ -177,16 +179,17 @@ class Rig:
         self.host = HostWorker(1)
         self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.put)
         self.counters = counters = Counters(
-            len(devices), self.memory.accounting, self.memory.transfers.links, "always", 1e4
+            len(devices), self.memory.accounting, self.memory.transfers.links, split, 1e4
         )
-        self.launcher = Launcher(self.memory, "always", counters)
+        self.launcher = Launcher(self.memory, split, counters)
         if keeps:
             self.launcher.keep_parts(partial(Heads, self.job))
         self.core = SchedulerCore()
         self.core.create_queue(1, in_order=True)
         self.engine = Engine(self.core, VirtualDevice(self.memory, self.launcher), self, self.calls.put)
+        self.target = Target(devices)
         start = time.monotonic()
-        self.launcher.add(1, build(SOURCE, "", "", Target(devices)))
+        self.launcher.add(1, build(SOURCE, "", "", self.target))
         self.build_s = time.monotonic() - start
         self.failed = self.done = self.issued = 0
 
