@@ -19,7 +19,7 @@ from sdi.explain import formula as algebra
 from sdi.explain.fit import Point, Polynomial, Value, fitted, leading
 from sdi.explain.formula import MachineRates, Prediction, Rate, Volumes
 from sdi.explain.notes import KernelNote, note_kernel
-from sdi.launch.cutting import order
+from sdi.launch.copy_costs import order
 from sdi.launch.plan import BufferPlan, CutPlan
 from sdi.launch.programs.access import access_of, bounded
 from sdi.ndrange import GroupBox, Int3

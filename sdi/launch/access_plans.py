@@ -47,6 +47,7 @@ class AccessPlans:
             if found is not None:
                 return found
         bound = self._access()
+        bound.foresee(boxes, exact)
         access = bound.over if exact else bound.bounds
         made = make_plan(self._model, self._values, access, boxes, self._buffers, self._images)
         if known is not None and key is not None:

@@ -11,21 +11,19 @@ from math import inf, prod
 from typing import Literal
 
 from sdi.devices.capabilities import MemberKind
+from sdi.launch.copy_costs import between_nodes, merge_ns, move_ns, order
 from sdi.launch.plan import CutPlan, CutPlans, candidate_plans, cheapest
-from sdi.launch.staleness import stale
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, ShareEpoch, Speeds
 from sdi.partition.budget import Budget
-from sdi.partition.gain import COPY_BYTES_PER_NS, Candidate, Rates, choose, described
+from sdi.partition.gain import Candidate, Rates, choose, described
 from sdi.partition.history import TRIAL, LaunchHistory
-from sdi.partition.table import cuts, shape_of
-from sdi.vmem.directory import HOST, member_memory
+from sdi.partition.table import Cut, cuts, shape_of
+from sdi.vmem.directory import member_memory
 from sdi.vmem.links import Links
 
 SplitMode = Literal["auto", "always", "never"]
 
-_COPY_NS, _ROW_NS = 40_000.0, 300.0
-"""What one more copy costs, and a run more of one.  [M] CPU members, two busy cores."""
 _SLACK = 8.0
 """A launch may take so many times as long as its accesses do at least."""
 _SURE_NS, _MEASURED_LEAST = 1e6, 3
@@ -33,8 +31,6 @@ _SURE_NS, _MEASURED_LEAST = 1e6, 3
 _SURE_AFTER, _SETTLED = 16, 64
 """After so many launches what was measured has to do; and the others of a loop run where they stay, most
 likely."""
-_SAMPLED = 16
-"""So many members stand for all that write to the same bytes."""
 _ALL_NUMBERS_MAX = 8
 """Of so many members on one node every number is tried; of more, and of several nodes, few are."""
 
@@ -53,6 +49,12 @@ def few_numbers(nodes: Sequence[int]) -> tuple[int, ...]:
     ends = [end for end in range(1, total + 1) if end == total or nodes[end] != nodes[end - 1]]
     whole = {ends[(1 << power) - 1] for power in range(len(ends).bit_length()) if 1 << power <= len(ends)}
     return tuple(sorted({1, of_first, *whole, total}))
+
+
+def _members_of_each(places: Sequence[int]) -> int:
+    """How many members each of several machines has; 0 where there is one, or they have not as many."""
+    counts = {places.count(place) for place in set(places)}
+    return counts.pop() if len(counts) == 1 and len(set(places)) > 1 else 0
 
 
 class Cutter:
@@ -83,6 +85,7 @@ class Cutter:
         self.is_shared = any(kind.is_host_processor for kind in kinds)
         self._assignment_ns = max(kind.assignment_ns for kind in kinds)
         self._access_ns = max(kind.access_ns for kind in kinds)
+        self._of_node = _members_of_each([links.place(member_memory(member)) for member in self._members])
         self._few = few_numbers(nodes or (0,) * len(kinds))
         self._is_one_device = len(set(zip(nodes, units, strict=False))) == 1
 
@@ -97,9 +100,8 @@ class Cutter:
             return self._whole(num_groups, plans), history.why_fewer
         most = min(len(self._members), num_groups[0] * num_groups[1] * num_groups[2])
         if not is_due:
-            alike = self._boxes(history, num_groups, history.assignments, history.shape)
-            boxes = alike or self._boxes(history, num_groups, min(history.assignments, most))
-            found = self.best(boxes, plans)
+            alike = self._cuts(num_groups, history.assignments, history.shape)
+            found = self._best_of(history, alike or self._cuts(num_groups, history.assignments), plans)
         elif history.is_fixed:
             found = self._most_that_may(history, num_groups, most, plans)
             history.decide(shape_of(found.boxes), len(found.boxes), "")
@@ -147,16 +149,73 @@ class Cutter:
             history.balances[shape] = found
         return found
 
-    def _boxes(
-        self, history: LaunchHistory, num_groups: Int3, assignments: int, shape: Int3 | None = None
-    ) -> list[tuple[GroupBox, ...]]:
-        """The cuts of the table with the shares that are known for them; ``shape``: these only."""
-        found = []
-        for cut in cuts(num_groups, assignments):
-            if shape in (None, cut.shape):
-                balance = self._balance_of(history, cut.shape)
-                found.append(cut.boxes if balance is None else balance.boxes(num_groups, cut.shape))
-        return found
+    def _cuts(self, num_groups: Int3, assignments: int, shape: Int3 | None = None) -> list[Cut]:
+        """The cuts of the table; ``shape``: these only."""
+        most = min(assignments, len(self._members))
+        return [cut for cut in cuts(num_groups, most, self._of_node) if shape in (None, cut.shape)]
+
+    def _boxes(self, history: LaunchHistory, cut: Cut) -> tuple[GroupBox, ...]:
+        """``cut`` with the shares that are known for it."""
+        balance = self._balance_of(history, cut.shape)
+        return cut.boxes if balance is None else balance.boxes(cut.num_groups, cut.shape)
+
+    def _best(self, history: LaunchHistory, num_groups: Int3, assignments: int, plans: CutPlans) -> CutPlan:
+        """The plan of the cut into so many assignments that costs least."""
+        return self._best_of(history, self._cuts(num_groups, assignments), plans)
+
+    def _best_of(self, history: LaunchHistory, found: Sequence[Cut], plans: CutPlans) -> CutPlan:
+        nearest = self._over_nodes(found, plans)
+        best = self.best([self._boxes(history, cut) for cut in nearest], plans)
+        if best.why_whole and len(nearest) < len(found):
+            return self.best([self._boxes(history, cut) for cut in found], plans)
+        return best
+
+    def _over_nodes(self, found: Sequence[Cut], plans: CutPlans) -> Sequence[Cut]:
+        """Of cuts over several nodes the one that has least go over the network, and then between the members
+        of a node; all others as they are.
+        """
+        by_nodes: dict[Int3, list[Cut]] = {}
+        for cut in found:
+            by_nodes.setdefault(cut.nodes, []).append(cut)
+        if len(found) < 2 or prod(found[0].nodes) == 1:
+            return found
+        nodes, each = prod(found[0].nodes), self._of_node
+        members = [self._members[node * each : (node + 1) * each] for node in range(nodes)]
+        firsts = [those[0] for those in members]
+        least = inf
+
+        def order(plan: CutPlan) -> tuple[float, ...]:
+            nonlocal least
+            merging = merge_ns(plan, self._links, firsts)
+            between = between_nodes(plan, self._links, members, least - merging)
+            ns = between.longest_ns + between.mean_ns + merging
+            if not plan.why_whole:
+                least = min(least, ns)
+            needed = sum([a.needs.nbytes for used in plan.buffers for a in used.assignments])
+            return (bool(plan.why_whole), int(ns / 1e3), needed, plan.merged_nbytes)
+
+        chosen = next(iter(by_nodes.values()))
+        if len(by_nodes) > 1:
+            options = [those[0].node_boxes for those in by_nodes.values()]
+            over = cheapest(candidate_plans(options, plans, order, firsts, is_dear=True), order)
+            chosen = next(those for those in by_nodes.values() if those[0].node_boxes == over.boxes)
+        if len(chosen) == 1:
+            return chosen
+        return [self._within_node(chosen, nodes // 2, members[nodes // 2], plans)]
+
+    def _within_node(self, found: Sequence[Cut], node: int, members: Sequence[int], plans: CutPlans) -> Cut:
+        """The cut that is best for one node's members: that node stands for all."""
+
+        def cost(plan: CutPlan) -> tuple[int, ...]:
+            return order(plan, self._links, members)
+
+        boxes = [cut.boxes_of(node) for cut in found]
+        options = [plans.plan(those, False) for those in boxes]
+        best = cheapest(options, cost)
+        if best.merged_nbytes or best.why_whole:
+            options = [plans.plan(those, True) for those in boxes]
+            best = cheapest(options, cost)
+        return found[options.index(best)]
 
     def _estimated(
         self, balance: Balance, shape: Int3, num_groups: Int3, found: CutPlan, plans: CutPlans
@@ -211,7 +270,7 @@ class Cutter:
 
     def best(self, candidates: Sequence[tuple[GroupBox, ...]], plans: CutPlans) -> CutPlan:
         """The plan of the cut that costs least."""
-        return cheapest(candidate_plans(candidates, plans, self.order), self.order)
+        return cheapest(candidate_plans(candidates, plans, self.order, self._members), self.order)
 
     def order(self, plan: CutPlan) -> tuple[int, ...]:
         """Order of cuts: those that may run; time to move, in µs; bytes needed; bytes that several write;
@@ -224,11 +283,11 @@ class Cutter:
 
     def _most_that_may(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
         """The best plan of ``most`` assignments, or of fewer where only they may run on several members."""
-        first = found = self.best(self._boxes(history, num_groups, most), plans)
+        first = found = self._best(history, num_groups, most, plans)
         for assignments in reversed([number for number in self._few if 1 < number < most]):
             if not found.why_whole:
                 return found
-            found = self.best(self._boxes(history, num_groups, assignments), plans)
+            found = self._best(history, num_groups, assignments, plans)
         return first if found.why_whole else found
 
     def _untried(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
@@ -242,7 +301,7 @@ class Cutter:
         if self._is_one_device:
             return self._stays_for_good(history, whole)
         if history.assignments > 1:
-            found = self.best(self._boxes(history, num_groups, history.assignments), plans)
+            found = self._best(history, num_groups, history.assignments, plans)
             if self._goes_on(history, found):
                 history.decide(shape_of(found.boxes), len(found.boxes), "")
                 return found
@@ -322,9 +381,7 @@ class Cutter:
             history.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
             return found_for[1]
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
-        found_for |= {
-            number: self.best(self._boxes(history, num_groups, number), plans) for number in several
-        }
+        found_for |= {number: self._best(history, num_groups, number, plans) for number in several}
         if all(found_for[number].why_whole for number in several):
             history.decided_at = history.launches
             return found_for[most]
@@ -390,59 +447,3 @@ class Cutter:
         share = None if epoch is None else epoch.share
         run = group_ns * (max(groups) if share is None else share * sum(groups))
         return Candidate(number, run, number * self._assignment_ns + history.plan_ns(number), moving, steady)
-
-
-def order(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> tuple[int, ...]:
-    """See ``Cutter.order``."""
-    needed = num_ranges = 0
-    for buffer in plan.buffers:
-        for assignment in buffer.assignments:
-            needed += assignment.needs.nbytes
-            num_ranges += assignment.needs.num_runs + assignment.owns.num_runs
-    return (
-        bool(plan.why_whole),
-        int(move_ns(plan, links, members) / 1e3),
-        needed,
-        plan.merged_nbytes,
-        num_ranges,
-    )
-
-
-def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
-    """Predicted time to make current what assignments need, where it is stale, and to merge what they share.
-
-    Box k runs on member ``members[k]``, or k without that.  Each memory sends, and receives, one copy after
-    the other, but the host serves several GPUs; different memories do at once.
-    """
-    sent: dict[int, float] = {}
-    received: dict[int, float] = {}
-    for used in plan.buffers:
-        for k, assignment in enumerate(used.assignments):
-            memory = member_memory(members[k] if members else k)
-            for holders, copies, runs, nbytes in stale(used.buffer.directory, memory, assignment.needs):
-                source = links.nearest(memory, holders)
-                cost = links.cost_ns(source, memory, nbytes)
-                cost += (runs - copies) * _ROW_NS + (copies - 1) * _COPY_NS
-                sent[source] = sent.get(source, 0.0) + cost * links.occupies(source, memory)
-                received[memory] = received.get(memory, 0.0) + cost
-    longest = max((*sent.values(), *received.values()), default=0.0)
-    return longest + merge_ns(plan, links)
-
-
-def merge_ns(plan: CutPlan, links: Links) -> float:
-    """Predicted time to bring home what several assignments write, to compare it and to send it out again."""
-    total = 0.0
-    known: dict[tuple[tuple[int, ...], int], float] = {}  # ranges may be very many, and alike
-    for used in plan.buffers:
-        for merged in used.merged:
-            nbytes = merged.over.nbytes
-            key = merged.assignments, nbytes
-            each = known.get(key)
-            if each is None:
-                some = [member_memory(k) for k in merged.assignments[:_SAMPLED]]
-                copies = sum(links.cost_ns(memory, HOST, nbytes) for memory in some)
-                copies += sum(links.cost_ns(HOST, memory, nbytes) for memory in some)
-                each = len(merged.assignments) * (copies / len(some) + nbytes / COPY_BYTES_PER_NS)
-                known[key] = each
-            total += each
-    return total

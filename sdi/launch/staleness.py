@@ -31,13 +31,18 @@ _kept: dict[tuple[object, int, int], tuple[RegionSet, tuple[Stale, ...]]] = {}
 
 def stale(directory: Directory, memory: int, needs: RegionSet) -> tuple[Stale, ...]:
     """What a read of ``needs`` for ``memory`` would move now."""
+    return missing(directory, 1 << memory, needs)
+
+
+def missing(directory: Directory, memories: int, needs: RegionSet) -> tuple[Stale, ...]:
+    """The same of what none of the bit set ``memories`` holds."""
     whole = directory.one_mask()
     state = directory.key() if whole is None else whole
-    key = (state, memory, id(needs))
+    key = (state, memories, id(needs))
     known = _kept.get(key)
     if known is not None and known[0] is needs:
         return known[1]
-    found = _stale(directory, memory, needs)
+    found = _missing(directory, memories, needs)
     if state is not None:
         if len(_kept) >= _KEPT_MAX:
             _kept.clear()
@@ -45,9 +50,9 @@ def stale(directory: Directory, memory: int, needs: RegionSet) -> tuple[Stale, .
     return found
 
 
-def _stale(directory: Directory, memory: int, needs: RegionSet) -> tuple[Stale, ...]:
+def _missing(directory: Directory, memories: int, needs: RegionSet) -> tuple[Stale, ...]:
     parts: dict[int, list[Bytes]] = {}
-    for part, holders in directory.stale(memory, needs):
+    for part, holders in directory.missing(memories, needs):
         parts.setdefault(holders, []).append(part)
     found = [(holders, RegionSet.of(regions)) for holders, regions in parts.items()]
     return tuple([Stale(holders, len(each.regions), each.num_runs, each.nbytes) for holders, each in found])

@@ -159,6 +159,9 @@ class BoundKernel:
         """What ``over`` or ``bounds`` answers; nothing of it is kept."""
         return self._over(box, exact)
 
+    def foresee(self, boxes: Sequence[GroupBox], exact: bool) -> None:
+        """See ``BoundAccess``: each is as dear."""
+
     def work(self, dim: int) -> WorkEstimate | None:
         """See ``BoundAccess``; a failure is our bug: it is logged and survived."""
         from sdi.sampling.work import work_of

@@ -6,6 +6,7 @@ buffer or sub-buffer), in the application's view.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -67,6 +68,9 @@ class BoundAccess(Protocol):
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """The same with one range per access: cheap where there would be many."""
+
+    def foresee(self, boxes: Sequence[GroupBox], exact: bool) -> None:
+        """All of these will be asked for, by ``over`` or by ``bounds``."""
 
     def work(self, dim: int) -> WorkEstimate | None:
         """What work-groups have to do along dimension ``dim``; None: the same everywhere, or unknown."""

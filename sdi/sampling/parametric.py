@@ -23,6 +23,8 @@ from sdi.sampling.tracing import Trace, Untraceable
 TRACE_AFTER = 64
 """Unanswered questions of a launch's first scalars before runs are traced, times one more than the runs
 traced so far: a trace costs as much as ten to fifty answers by the usual way."""
+TRACE_AT_ONCE = 24
+"""Where so many boxes are asked for at once, one of them is traced first."""
 AGAIN_COUNTS = 8
 """As so many of those counts one with other scalars: there will be more."""
 WAITING_MAX = 4
@@ -84,6 +86,17 @@ class ParametricBound:
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """See ``BoundAccess``."""
         return self._answer(self.shape.bounds, box)
+
+    def foresee(self, boxes: Sequence[GroupBox], exact: bool) -> None:
+        """See ``BoundAccess``."""
+        if len(boxes) < TRACE_AT_ONCE:
+            return
+        runs = self.shape.exact if exact else self.shape.bounds
+        corners = len(self._inputs)
+        sliced = [dim for dim in range(3) if self._inputs[corners - 3 + dim] > 1]
+        varying = frozenset(corners + 3 * end + dim for end in range(2) for dim in sliced)
+        box = boxes[len(boxes) // 2]
+        runs.foresee((*self._inputs, *box.start, *box.stop), varying)
 
     def _answer(self, runs: TracedRuns, box: GroupBox) -> tuple[AccessRange, ...]:
         inputs = (*self._inputs, *box.start, *box.stop)
@@ -165,6 +178,20 @@ class TracedRuns:
                 self.hits += 1
                 return found
         return None
+
+    def foresee(self, inputs: tuple[int, ...], varying: frozenset[int]) -> None:
+        """Very many boxes will be asked for that differ in ``varying``, among them this one."""
+        if self._traces >= TRACES_MAX // 2 or any(each(inputs) for each in self._evaluators):
+            return
+        first = self._first = self._first or inputs
+        varying |= self._varying.union(k for k, value in enumerate(inputs) if value != first[k])
+        if varying != self._varying:
+            self._varying = varying
+            self._evaluators.clear()
+        self._traces += 1
+        found = traced(self._shape, self.is_exact, inputs, varying)
+        if found is not None:
+            self._evaluators.append(found)
 
     def missed(self, inputs: tuple[int, ...], num_launch_inputs: int) -> None:
         """The usual way was asked; now and then, trace it.  ``num_launch_inputs``: those but the box's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc.model import ArgumentKind, KernelModel
@@ -25,6 +26,9 @@ class BoundWholeAccess:
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         """See ``BoundAccess``."""
         return self.over(box)
+
+    def foresee(self, boxes: Sequence[GroupBox], exact: bool) -> None:
+        """See ``BoundAccess``: nothing is to be found out."""
 
     def work(self, dim: int) -> None:
         """See ``BoundAccess``."""

@@ -45,6 +45,22 @@ class Copy:
     over: Bytes
 
 
+class _StateKey:
+    """Hashed once: it may be long."""
+
+    __slots__ = ("_hash", "_of")
+
+    def __init__(self, of: tuple[object, ...]) -> None:
+        self._of = of
+        self._hash = hash(of)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _StateKey) and self._of == other._of
+
+
 _STATES_MAX, _STATES_ENTRIES_MAX = 64, 1 << 20
 """So many states are known, or fewer that have so many entries together."""
 _NUMBERS_MAX = 1 << 12
@@ -184,7 +200,7 @@ class Directory:
         if state is None:
             return None
         if self._key_of is not state:
-            self._key_of, self._key = state, (self.nbytes, *state.key())
+            self._key_of, self._key = state, _StateKey((self.nbytes, *state.key()))
         return self._key
 
     def one_mask(self) -> int | None:
@@ -247,7 +263,11 @@ class Directory:
 
     def stale(self, memory: int, regions: RegionSet) -> Iterator[tuple[Bytes, int]]:
         """What a ``read`` of ``regions`` for ``memory`` would move, with the bit set of its holders."""
-        skip = _HOLDER << memory | _UNDEFINED
+        return self.missing(1 << memory, regions)
+
+    def missing(self, memories: int, regions: RegionSet) -> Iterator[tuple[Bytes, int]]:
+        """The same of what none of the bit set ``memories`` holds."""
+        skip = memories << 1 | _UNDEFINED
         whole = self._holders.whole()
         if whole is not None and whole & skip:
             return

@@ -86,7 +86,7 @@ class Links:
         return self._clock_ns() if self._at_ns is None else self._at_ns
 
     def place(self, memory: int) -> int:
-        """The node whose link a memory's bytes go over; 0 for all that are near rank 0."""
+        """The machine that a memory is on: 0 for the host's, and all that share memory with it."""
         return self._places[memory]
 
     def crosses(self, source: int, target: int) -> bool:

@@ -13,7 +13,8 @@ from sdi.clc.compile import compile_source
 from sdi.devices.capabilities import CPU, GPU, MemberKind
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument
-from sdi.launch.cutting import Cutter, few_numbers, move_ns
+from sdi.launch.copy_costs import move_ns
+from sdi.launch.cutting import Cutter, few_numbers
 from sdi.launch.plan import CutPlan, MergedRange, make_plan, moved_nbytes
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
@@ -356,6 +357,41 @@ def test_few_numbers_of_members_are_tried_one_those_of_a_node_and_whole_nodes(
     nodes: list[int], wanted: tuple[int, ...]
 ) -> None:
     assert few_numbers(nodes) == wanted
+
+
+class Asked:
+    """A stencil's plans; notes of how many boxes those were that cover all work-groups."""
+
+    def __init__(self, launches: Launches) -> None:
+        self.launches = launches
+        self.numbers: set[int] = set()
+
+    def plan(self, boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
+        if sum(box.total_groups for box in boxes) == GROUPS[0] * GROUPS[1]:
+            self.numbers.add(len(boxes))
+        return self.launches.plan(boxes, exact)
+
+    def work(self, dim: int) -> WorkEstimate | None:
+        return None
+
+    def effort(self) -> float | None:
+        return None
+
+
+@pytest.mark.parametrize(("nodes", "each"), [(4, 4), (8, 2), (6, 1), (5, 3)])
+def test_auto_considers_one_member_those_of_a_node_and_whole_nodes_only(nodes: int, each: int) -> None:
+    launches, members = Launches(), nodes * each
+    for buffer in launches.buffers.values():
+        buffer.allocations = [None] * members
+    links = Links([GPU] * members, nodes=[1 + k // each for k in range(members)])
+    cutter = Cutter("auto", [GPU] * members, links, nodes=[1 + k // each for k in range(members)])
+    history, asked = cutter.history(), Asked(launches)
+    history.rates.record(members, 20_000.0 * GROUPS[0] * GROUPS[1], GROUPS[0] * GROUPS[1])
+    chosen, _ = cutter.cut(history, GROUPS, asked)
+    assert len(chosen.boxes) > each
+    powers = {1 << power for power in range(nodes.bit_length()) if 1 << power <= nodes} | {nodes}
+    assert asked.numbers >= {1, members}
+    assert asked.numbers <= {1, *powers, *[each * power for power in powers]}, "boxes of nodes or members"
 
 
 class Life:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sdi.ndrange import GroupBox
-from sdi.partition.table import cuts, shapes
+from sdi.partition.table import Cut, cuts, shapes
 
 
 def groups(box: GroupBox) -> set[tuple[int, ...]]:
@@ -47,3 +47,33 @@ def test_a_grid_that_no_shape_fits_is_still_shared_by_all() -> None:
     (only,) = cuts((3, 3, 1), 8)
     assert only.shape == (0, 0, 0)
     assert len(only.boxes) == 8
+
+
+@pytest.mark.parametrize(("nodes", "of_node"), [(2, 2), (4, 4), (64, 4), (16, 1), (3, 8)])
+def test_members_of_a_node_have_a_box_together_and_follow_each_other(nodes: int, of_node: int) -> None:
+    for grid in [(96, 1, 1), (96, 64, 1), (24, 20, 12)]:
+        found = cuts(grid, nodes * of_node, of_node)
+        assert len({cut.shape for cut in found}) == len(found) > 0
+        for cut in found:
+            plain = Cut(grid, nodes * of_node, cut.shape)
+            assert set(cut.boxes) == set(plain.boxes), "the same boxes in another order"
+            if cut.nodes == (1, 1, 1):
+                assert grid == (96, 1, 1), "256 parts don't fit"
+                continue
+            assert len(cut.node_boxes) == nodes
+            for node, whole in enumerate(cut.node_boxes):
+                own = cut.boxes[node * of_node : (node + 1) * of_node]
+                assert list(own) == list(cut.boxes_of(node))
+                assert set().union(*map(groups, own)) == groups(whole)
+
+
+def test_of_cuts_over_nodes_with_one_shape_that_with_the_least_surface_is_there() -> None:
+    found = {cut.shape: cut.nodes for cut in cuts((64, 64, 1), 16, 4)}
+    assert found == {(1, 16, 1): (1, 4, 1), (16, 1, 1): (4, 1, 1)} | {
+        (4, 4, 1): (2, 2, 1), (2, 8, 1): (2, 2, 1), (8, 2, 1): (2, 2, 1),
+    }  # fmt: skip
+
+
+def test_rows_over_rows_are_the_rows_of_all_members() -> None:
+    (rows,) = (cut for cut in cuts((64, 256, 1), 256, 4) if cut.shape == (1, 256, 1))
+    assert rows.boxes == Cut((64, 256, 1), 256, (1, 256, 1)).boxes

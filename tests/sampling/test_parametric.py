@@ -243,3 +243,34 @@ def test_launches_on_other_buffers_ask_the_usual_maps_once(monkeypatch: pytest.M
     for w in (2, 4, 8, 32, 64):
         assert over(w, 1.0) != first
     assert over(16, 1.0) == first
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_many_boxes_that_are_foreseen_nearly_all_are_answered_by_straight_code(
+    monkeypatch: pytest.MonkeyPatch, exact: bool
+) -> None:
+    monkeypatch.undo()
+    tree = tree_of("""
+    __kernel void relax(__global const float *from, __global float *to, int w, int h)
+    {
+        int x = get_global_id(0), y = get_global_id(1);
+        if (x > 0 && x < w - 1 && y > 0 && y < h - 1)
+            to[y * w + x] = from[y * w + x - 1] + from[(y - 1) * w + x] + from[(y + 1) * w + x];
+    }
+    """)
+    analysis = analyse(tree, kernels_of(tree)["relax"])
+    ndrange, side = NDRange(2, (0, 0, 0), (1024, 1024, 1), (16, 16, 1)), struct.pack("<i", 1024)
+    given = ndrange, (None, None, side, side), (4 << 20, 4 << 20, None, None)
+    bound, usual = Parametric(analysis).bind(*given), analysis.bind(*given)
+    assert isinstance(bound, ParametricBound)
+    for boxes in (
+        [GroupBox((0, y, 0), (64, y + 1, 1)) for y in range(64)],
+        [GroupBox((x, 0, 0), (x + 1, 64, 1)) for x in range(64)],
+    ):
+        bound.foresee(boxes, exact)
+        for box in boxes:
+            assert (bound.over if exact else bound.bounds)(box) == (usual.over if exact else usual.bounds)(
+                box
+            )
+    runs = bound.shape.exact if exact else bound.shape.bounds
+    assert runs.misses <= 4 and runs.hits >= 124

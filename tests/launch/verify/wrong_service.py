@@ -5,6 +5,7 @@ For kernels that write element i of 4 bytes in work-item i.  Runs in place of th
 
 import runpy
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sdi.clc.model import KernelModel
@@ -32,6 +33,9 @@ class HalfBound:
 
     def bounds(self, box: GroupBox) -> tuple[AccessRange, ...]:
         return self.over(box)
+
+    def foresee(self, boxes: Sequence[GroupBox], exact: bool) -> None:
+        """Nothing is to be found out."""
 
 
 @dataclass(frozen=True, slots=True)

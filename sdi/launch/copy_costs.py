@@ -1,0 +1,172 @@
+"""What the copies cost that a plan needs: between nodes and within them.
+
+Over networks all members of a node share what comes in: a byte that several of them need comes once, and one
+that many nodes need leaves where it is once, since they pass it on (``vmem/links.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from sdi.launch.plan import CutPlan
+from sdi.launch.staleness import missing, stale
+from sdi.partition.gain import COPY_BYTES_PER_NS
+from sdi.regions import RegionSet
+from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.links import Links
+
+_COPY_NS, _ROW_NS = 40_000.0, 300.0
+"""What one more copy costs, and a run more of one.  [M] CPU members, two busy cores."""
+_SAMPLED = 16
+"""So many members stand for all that write to the same bytes."""
+_NODES_SAMPLED = 4
+"""So many nodes stand for all in what their members copy from each other."""
+
+
+def order(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> tuple[int, ...]:
+    """Order of plans, see ``Cutter.order``."""
+    needed = num_ranges = 0
+    for buffer in plan.buffers:
+        for assignment in buffer.assignments:
+            needed += assignment.needs.nbytes
+            num_ranges += assignment.needs.num_runs + assignment.owns.num_runs
+    return (
+        bool(plan.why_whole),
+        int(move_ns(plan, links, members) / 1e3),
+        needed,
+        plan.merged_nbytes,
+        num_ranges,
+    )
+
+
+def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
+    """Predicted time to make current what assignments need, where it is stale, and to merge what they share.
+
+    Box k runs on member ``members[k]``, or k without that.  Each memory sends, and receives, one copy after
+    the other, but the host serves several GPUs; different memories do at once.  See ``between_nodes``.
+    """
+    where = members or range(len(plan.boxes))
+    if links.is_far and len({links.place(member_memory(where[k])) for k in range(len(plan.boxes))}) > 1:
+        return _over_nodes_ns(plan, links, where) + merge_ns(plan, links, where)
+    sent: dict[int, float] = {}
+    received: dict[int, float] = {}
+    for used in plan.buffers:
+        for k, assignment in enumerate(used.assignments):
+            memory = member_memory(where[k])
+            for holders, copies, runs, nbytes in stale(used.buffer.directory, memory, assignment.needs):
+                source = links.nearest(memory, holders)
+                cost = links.cost_ns(source, memory, nbytes)
+                cost += (runs - copies) * _ROW_NS + (copies - 1) * _COPY_NS
+                sent[source] = sent.get(source, 0.0) + cost * links.occupies(source, memory)
+                received[memory] = received.get(memory, 0.0) + cost
+    longest = max((*sent.values(), *received.values()), default=0.0)
+    return longest + merge_ns(plan, links, members)
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenNodes:
+    """Predicted copies over networks.  ``longest_ns``: of the node, or host, that sends or gets most.
+
+    ``mean_ns``: what nodes get on average.  ``received``: bytes that each place gets, see ``Links.place``.
+    """
+
+    longest_ns: float
+    mean_ns: float
+    received: dict[int, int]
+
+
+def between_nodes(
+    plan: CutPlan, links: Links, members: Sequence[Sequence[int]], limit_ns: float = inf
+) -> BetweenNodes:
+    """What goes over networks before ``plan``, whose box k is that of the members ``members[k]``.
+
+    Looks no further where it is sure to be longer than ``limit_ns``.
+    """
+    memories: dict[int, int] = {}
+    boxes: dict[int, list[int]] = {}
+    for k, here in enumerate(members):
+        place = links.place(member_memory(here[0]))
+        for member in here:
+            memories[place] = memories.get(place, 1 << HOST if place == links.place(HOST) else 0)
+            memories[place] |= 1 << member_memory(member)
+        boxes.setdefault(place, []).append(k)
+    received_ns = dict.fromkeys(boxes, 0.0)
+    received = dict.fromkeys(boxes, 0)
+    sent_ns: dict[int, float] = {}
+    for used in plan.buffers:
+        sent: dict[int, tuple[float, int]] = {}
+        for place, those in boxes.items():
+            needs = _union([used.assignments[k].needs for k in those])
+            target = member_memory(members[those[0]][0])
+            for holders, copies, runs, nbytes in missing(used.buffer.directory, memories[place], needs):
+                source = links.nearest(target, holders)
+                cost = links.cost_ns(source, target, nbytes)
+                cost += (runs - copies) * _ROW_NS + (copies - 1) * _COPY_NS
+                received_ns[place] += cost
+                received[place] += nbytes
+                from_ = links.place(source)
+                ns, total = sent.get(from_, (0.0, 0))
+                sent[from_] = ns + cost, total + nbytes
+            if received_ns[place] > limit_ns:
+                return BetweenNodes(received_ns[place], received_ns[place], received)
+        for from_, (ns, total) in sent.items():
+            once = min(1.0, used.buffer.nbytes / total)
+            sent_ns[from_] = sent_ns.get(from_, 0.0) + ns * once
+    longest = max((*sent_ns.values(), *received_ns.values()), default=0.0)
+    return BetweenNodes(longest, sum(received_ns.values()) / max(len(boxes), 1), received)
+
+
+def _over_nodes_ns(plan: CutPlan, links: Links, members: Sequence[int]) -> float:
+    """``move_ns`` of a plan on several nodes, but for merges."""
+    between = between_nodes(plan, links, [(members[k],) for k in range(len(plan.boxes))])
+    by_place: dict[int, list[int]] = {}
+    for k in range(len(plan.boxes)):
+        by_place.setdefault(links.place(member_memory(members[k])), []).append(k)
+    places = list(by_place)
+    step = max(1, len(places) // _NODES_SAMPLED)
+    longest = 0.0
+    for place in places[::step]:
+        those = by_place[place]
+        if len(those) == 1 and place != links.place(HOST):
+            continue
+        here = [member_memory(members[k]) for k in those]
+        mask = sum([1 << memory for memory in here]) | (1 << HOST if place == links.place(HOST) else 0)
+        for k, memory in zip(those, here, strict=True):
+            got = 0.0
+            for used in plan.buffers:
+                for holders, *_, nbytes in stale(used.buffer.directory, memory, used.assignments[k].needs):
+                    if holders & mask:
+                        got += links.cost_ns(links.nearest(memory, holders & mask), memory, nbytes)
+            longest = max(longest, got)
+    return between.longest_ns + longest
+
+
+def _union(sets: Sequence[RegionSet]) -> RegionSet:
+    first = sets[0]
+    if len(sets) == 1 or all(each is first for each in sets):
+        return first
+    return RegionSet.of([part for each in sets for part in each.regions])
+
+
+def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
+    """Predicted time to bring home what several assignments write, to compare it and to send it out again.
+
+    ``members``: see ``move_ns``.
+    """
+    total = 0.0
+    known: dict[tuple[tuple[int, ...], int], float] = {}  # ranges may be very many, and alike
+    for used in plan.buffers:
+        for merged in used.merged:
+            nbytes = merged.over.nbytes
+            key = merged.assignments, nbytes
+            each = known.get(key)
+            if each is None:
+                some = [member_memory(members[k] if members else k) for k in merged.assignments[:_SAMPLED]]
+                copies = sum(links.cost_ns(memory, HOST, nbytes) for memory in some)
+                copies += sum(links.cost_ns(HOST, memory, nbytes) for memory in some)
+                each = len(merged.assignments) * (copies / len(some) + nbytes / COPY_BYTES_PER_NS)
+                known[key] = each
+            total += each
+    return total
