@@ -117,8 +117,10 @@ def forget() -> None:
     table.shapes.cache_clear()
 
 
-def run(rig: Rig, case: Case, number: int, profile: cProfile.Profile | None) -> dict[str, list[float]]:
-    """ms of plans, and of whole launches, of the first ``LAUNCHES``."""
+def run(
+    rig: Rig, case: Case, number: int, profile: cProfile.Profile | None, profiled: int
+) -> dict[str, list[float]]:
+    """ms of plans, and of whole launches, of the first ``LAUNCHES``; launch ``profiled`` is, if any."""
     made = 1 + number
     rig.launcher.add(made, build(SOURCE, "", "", rig.target))
     kernel = rig.launcher.build(made)
@@ -136,7 +138,7 @@ def run(rig: Rig, case: Case, number: int, profile: cProfile.Profile | None) -> 
         for step in range(LAUNCHES):
             command = launch(case, made, buffers, step)
             before = rig.counters.kernel(name).plan_ns if rig.counters._kernels.get(name) else 0
-            if profile is not None and step < 2:
+            if profile is not None and step == profiled:
                 profile.enable()
             rig.job.polling.is_busy = True  # as a session has it while it acts on records
             start = time.thread_time_ns()
@@ -167,6 +169,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--case", default="")
     parser.add_argument("--profile", metavar="CASE")
+    parser.add_argument("--launch", type=int, default=0, help="the one that is profiled")
     parser.add_argument("--sort", default="tottime", help="a key of pstats")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -186,7 +189,10 @@ def main() -> int:
                     if wanted not in case.title:
                         continue
                     profile = cProfile.Profile() if options.profile else None
-                    found = [run(rig, case, 1 + 100 * number + k, profile) for k in range(options.runs)]
+                    found = [
+                        run(rig, case, 1 + 100 * number + k, profile, options.launch)
+                        for k in range(options.runs)
+                    ]
                     least = {
                         key: [min(each[key][step] for each in found) for step in range(LAUNCHES)]
                         for key in ("plan_ms", "issued_ms")

@@ -18,7 +18,7 @@ from sdi.cluster.exchange import Exchange
 from sdi.cluster.job import Job
 from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptRecord, KeptUse, replay_name
 from sdi.cluster.records import RecordKind, packed
-from sdi.cluster.remote_device import made_name, remote
+from sdi.cluster.remote_device import RemoteDevice, made_name, remote
 from sdi.cluster.remote_node import RemoteNode, RemoteTicket
 from sdi.cluster.tree import FIRST, ReplayTree
 from sdi.devices.base import BoundArgument, Device, Place
@@ -132,6 +132,14 @@ class _Writer:
         self.operations: Final[list[tuple[list[KeptRecord], tuple[Use, ...]]]] = []
         self.shared_nbytes = 0
         self._keys = keys
+        self._members: Final[dict[int, RemoteDevice]] = {}
+
+    def member(self, device: RemoteDevice) -> RemoteDevice:
+        """``device`` as one whose copies are written down."""
+        found = self._members.get(device.number)
+        if found is None:
+            found = self._members[device.number] = device.into(self)
+        return found
 
     def place(self, host: HostBytes) -> int | None:
         return self.node.place(host)
@@ -226,7 +234,7 @@ class Head:
         self.buffers: set[int] = set()
         self.own: list[tuple[Assignment, int, int]] = []
         self.replays = 0
-        self._replayed: list[tuple[Replayed, list[Dependencies]]] = []
+        self._replayed: list[tuple[Replayed, dict[Dependencies, None]]] = []
         self._seen: list[int] = []  # of each of these, how often something else had used it
         self._copies: list[_Half | Transfer] = []  # this process' own part
         self._counted: list[Transfer] = []
@@ -276,11 +284,10 @@ class Head:
         self.buffers.add(replayed.buffer)
         for known, used in self._replayed:
             if known is replayed:
-                if dependencies not in used:
-                    used.append(dependencies)
+                used[dependencies] = None
                 break
         else:
-            self._replayed.append((replayed, [dependencies]))
+            self._replayed.append((replayed, {dependencies: None}))
         return KeptUse(replayed.buffer, dependencies.memory, dependencies.nbytes, tuple(reads), tuple(writes))
 
     def _write_transfer(
@@ -295,6 +302,8 @@ class Head:
             self._copies.append(transfer)
             return
 
+        ends: dict[int, _Writer] = {}
+
         def written(memory_number: int) -> Place:
             place = memory.transfers.place(
                 transfer.buffer, memory_number, memory_number or target, transfer.copy.over
@@ -302,19 +311,20 @@ class Head:
             device = remote(place.device)
             if device is None:
                 return place
-            return place._replace(device=device.into(_writer(writers, device.node, keys)))
+            writer = ends[device.node.rank] = _writer(writers, device.node, keys)
+            return place._replace(device=writer.member(device))
 
         there, here = written(source), written(target)
         half = _Half(transfer.leave if from_ is None else transfer.arrive)
-        counts = {rank: len(writer.operations) for rank, writer in writers.items()}
-        for writer in writers.values():
+        counts = {rank: len(writer.operations) for rank, writer in ends.items()}
+        for writer in ends.values():
             writer.exchange.half = half
         assert here.device is not None
         here.device.copy(there, here, transfer.region, (), ())
         if half.parts:
             self._copies.append(half)
         self._counted.append(transfer)
-        for rank, writer in writers.items():
+        for rank, writer in ends.items():
             written_down = writer.operations[counts[rank] :]
             if written_down:
                 records = [record for parts, _ in written_down for record in parts]

@@ -49,6 +49,9 @@ class KeptUse:
     reads: tuple[Bytes, ...]
     writes: tuple[Bytes, ...]
 
+    def __reduce__(self) -> tuple[type[KeptUse], tuple[object, ...]]:
+        return KeptUse, (self.buffer, self.memory, self.nbytes, self.reads, self.writes)
+
 
 @dataclass(frozen=True, slots=True)
 class KeptRecord:
@@ -65,6 +68,9 @@ class KeptRecord:
     fields: tuple[int, ...]
     tail: bytes
 
+    def __reduce__(self) -> tuple[type[KeptRecord], tuple[object, ...]]:
+        return KeptRecord, (self.kind, self.member, self.ticket, self.fields, self.tail)
+
 
 @dataclass(frozen=True, slots=True)
 class KeptOperation:
@@ -72,6 +78,9 @@ class KeptOperation:
 
     records: tuple[KeptRecord, ...]
     uses: tuple[KeptUse, ...]
+
+    def __reduce__(self) -> tuple[type[KeptOperation], tuple[object, ...]]:
+        return KeptOperation, (self.records, self.uses)
 
 
 @dataclass(frozen=True, slots=True)

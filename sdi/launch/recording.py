@@ -8,6 +8,7 @@ states that it begins in, with the arguments that are bound then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel
@@ -45,16 +46,21 @@ class Assignment:
     are recorded by who issued it.
     """
 
-    __slots__ = ("flush", "groups", "issue", "leaves", "uses")
+    __slots__ = ("flush", "groups", "issue", "leaves", "node", "uses")
 
     def __init__(
         self, device: Device, groups: Int3, uses: tuple[Use, ...], leaves: tuple[Use, ...] | None = None
     ) -> None:
         self.issue: IssueKernel = device.launch
         self.flush = device.flush
+        self.node = device.capabilities.node
         self.groups = groups
         self.uses = uses
         self.leaves = uses if leaves is None else leaves
+
+
+def _later() -> None:
+    """The next assignment's does."""
 
 
 class Change:
@@ -102,6 +108,9 @@ class Recording:
     ) -> None:
         self.where = where
         self.assignments = tuple(assignments)
+        for one, other in pairwise(self.assignments):
+            if one.node == other.node != 0:
+                one.flush = _later  # what is said to a node goes out together
         self.transfers = tuple(transfers)
         self.changes: tuple[Change, ...] = ()
         self.copies_ns = 0.0
