@@ -6,8 +6,8 @@ import itertools
 import logging
 import pickle
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +30,7 @@ from sdi.errors import DeviceFailed, DeviceLost
 from sdi.vmem.arena import Arena
 
 _log = logging.getLogger("sdi.job")
+_CLOCK_ROUNDS = 5
 
 
 class JobError(RuntimeError):
@@ -117,13 +118,36 @@ class Job:
             self._set_members_near(near)
         for note in self.idle_notes():
             _log.warning("%s", note)
-        for rank, node in self.nodes.items():
-            try:
-                node.measure_clock()
-            except DeviceFailed as error:
-                raise JobError(f"rank {rank}: {error}") from error
+        self._set_clocks()
         if self._timeout_s:
             self._listening = Ticking("sdi-heartbeat", self._listen)
+
+    def _set_clocks(self) -> None:
+        """Find out what all nodes' clocks say.  Raises JobError.
+
+        All are asked at once, in each round beginning with others: the answers of those that come late wait
+        for the first ones to be read.
+        """
+        ranks = list(self.nodes)
+        for number in range(_CLOCK_ROUNDS):
+            first = number * len(ranks) // _CLOCK_ROUNDS
+            asked = []
+            for rank in (*ranks[first:], *ranks[:first]):
+                with self._named(rank):
+                    asked.append((rank, self.nodes[rank].ask_clock()))
+            for rank, note in asked:
+                with self._named(rank):
+                    note()
+        for node in self.nodes.values():
+            node.tell_offset()
+
+    @contextmanager
+    def _named(self, rank: int) -> Iterator[None]:
+        """Raises JobError where a node does not answer."""
+        try:
+            yield
+        except DeviceFailed as error:
+            raise JobError(f"rank {rank}: {error}") from error
 
     def idle_notes(self) -> list[str]:
         """For people: the ranks that nothing wakes for messages, and why."""
@@ -218,12 +242,14 @@ class Job:
         """What each rank that is there sent to others since the session's members were opened."""
         now = self._transport.traffic
         found = {(ROOT, rank): now[rank].since(before) for rank, before in self._before.items()}
+        answers = []
         for rank, node in self.nodes.items():
-            try:
-                sent: dict[int, Traffic] = pickle.loads(node.question(RecordKind.TRAFFIC)())
-            except DeviceFailed:
-                continue
-            found |= {(rank, to): each for to, each in sent.items()}
+            with suppress(DeviceLost):
+                answers.append((rank, node.question(RecordKind.TRAFFIC)))
+        for rank, answer in answers:
+            with suppress(DeviceFailed):
+                sent: dict[int, Traffic] = pickle.loads(answer())
+                found |= {(rank, to): each for to, each in sent.items()}
         return found
 
     def end_session(self) -> None:

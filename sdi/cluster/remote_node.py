@@ -103,7 +103,7 @@ class RemoteNode:
         self._foreign: dict[Ticket, int] = {}
         self._answers: dict[int, Answer] = {}
         self._messages = self._seen = 0
-        self._clock_offset_ns = 0
+        self._clock_ns, self._clock_offset_ns = 1 << 62, 0
         self.unused: Final[deque[bytes]] = deque()
         """Records for ``flush`` that are appended where no lock may be taken: when an object is collected."""
         self.failure: DeviceLost | None = None
@@ -295,15 +295,24 @@ class RemoteNode:
         """See ``ask``."""
         self.flush()
 
-    def measure_clock(self, rounds: int = 5) -> None:
-        """Find out what the node's clock is ahead of this one, by the quickest of some questions."""
-        best_ns = 1 << 62
-        for _ in range(rounds):
-            sent_ns = time.monotonic_ns()
-            there_ns = int.from_bytes(self.question(RecordKind.CLOCK)(), "little")
-            took_ns = time.monotonic_ns() - sent_ns
-            if took_ns < best_ns:
-                best_ns, self._clock_offset_ns = took_ns, there_ns - sent_ns - took_ns // 2
+    def ask_clock(self) -> Callable[[], None]:
+        """Ask what the node's clock says; what is returned waits for that.  Raises DeviceFailed.
+
+        What it is ahead of this one counts by the quickest answer of all: see ``tell_offset``.
+        """
+        sent_ns = time.monotonic_ns()
+        answer = self.asked(RecordKind.CLOCK)
+
+        def note() -> None:
+            there_ns = int.from_bytes(answer.wait(), "little")
+            took_ns = answer.at_ns - sent_ns
+            if took_ns < self._clock_ns:
+                self._clock_ns, self._clock_offset_ns = took_ns, there_ns - sent_ns - took_ns // 2
+
+        return note
+
+    def tell_offset(self) -> None:
+        """Tell the node by how much its clock is ahead."""
         self.say(packed(RecordKind.OFFSET, 0, 0, (self._clock_offset_ns,)))
 
     # -- what is received -------------------------------------------------------------------------------
@@ -354,15 +363,17 @@ class RemoteNode:
 
 
 class Answer:
-    """What a node is asked."""
+    """What a node is asked.  ``at_ns``: when its answer came, by ``time.monotonic_ns``."""
 
     def __init__(self) -> None:
+        self.at_ns = 0
         self._there: Final = threading.Event()
         self._tail = b""
         self._error: Exception | None = None
 
     def give(self, tail: bytes, is_failure: bool) -> None:
         """It has come."""
+        self.at_ns = time.monotonic_ns()
         if is_failure:
             self._error = failure_of(tail) or DeviceFailed("a node", "it does not say why")
         self._tail = tail

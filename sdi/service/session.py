@@ -19,7 +19,7 @@ from sdi.launch.issue import Issuer
 from sdi.launch.launcher import Launcher, SplitMode
 from sdi.launch.learning import Learning
 from sdi.launch.profiling import closing
-from sdi.launch.programs.builds import Note, Target
+from sdi.launch.programs.builds import Note, Target, on_all
 from sdi.launch.replayers import PartsReplayer
 from sdi.player.face import Player
 from sdi.player.library import Recycled
@@ -205,8 +205,12 @@ class Session:
     def close(self) -> None:
         """Stop the session's threads after what was issued is done.  The sockets stay the caller's."""
         self._dispatcher.close()
+        elsewhere = [device for device in self._devices if device.capabilities.node]
+        if elsewhere:
+            on_all(elsewhere, lambda number: elsewhere[number].close())
         for device in self._devices:
-            device.close()
+            if not device.capabilities.node:
+                device.close()
         if self.player is not None:  # then no driver calls it back any more
             self.player.close()
         self._host.close()

@@ -297,7 +297,7 @@ def on_all(devices: Sequence[Device], ask: Callable[[int], T]) -> list[T]:
         nodes.setdefault(device.capabilities.node, []).append(member)
     if len(nodes) == 1:
         return [ask(member) for member in range(len(devices))]
-    with ThreadPoolExecutor(len(nodes), "sdi-build-on") as threads:
+    with ThreadPoolExecutor(len(nodes), "sdi-on-node") as threads:
         parts = list(threads.map(lambda members: [ask(member) for member in members], nodes.values()))
     found = dict(zip((m for members in nodes.values() for m in members), chain(*parts), strict=True))
     return [found[member] for member in range(len(devices))]
