@@ -15,7 +15,7 @@ from sdi.launch.staleness import missing, stale
 from sdi.partition.gain import COPY_BYTES_PER_NS
 from sdi.regions import RegionSet
 from sdi.vmem.directory import HOST, member_memory
-from sdi.vmem.links import Links
+from sdi.vmem.links import Links, each_of
 
 _COPY_NS, _ROW_NS = 40_000.0, 300.0
 """What one more copy costs, and a run more of one.  [M] CPU members, two busy cores."""
@@ -141,6 +141,21 @@ def _over_nodes_ns(plan: CutPlan, links: Links, members: Sequence[int]) -> float
                         got += links.cost_ns(links.nearest(memory, holders & mask), memory, nbytes)
             longest = max(longest, got)
     return between.longest_ns + longest
+
+
+def missing_nbytes(plan: CutPlan, members: Sequence[int]) -> list[int]:
+    """Bytes that each of some members lacks for a plan of one box: all are looked at together."""
+    total, held = 0, dict.fromkeys([member_memory(member) for member in members], 0)
+    for used in plan.buffers:
+        by_holders: dict[int, int] = {}
+        for part, holders in used.buffer.directory.missing(0, used.assignments[0].needs):
+            by_holders[holders] = by_holders.get(holders, 0) + part.total_nbytes
+        for holders, nbytes in by_holders.items():
+            total += nbytes
+            for memory in each_of(holders):
+                if memory in held:
+                    held[memory] += nbytes
+    return [total - nbytes for nbytes in held.values()]
 
 
 def _union(sets: Sequence[RegionSet]) -> RegionSet:

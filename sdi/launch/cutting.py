@@ -11,7 +11,7 @@ from math import inf, prod
 from typing import Literal
 
 from sdi.devices.capabilities import MemberKind
-from sdi.launch.copy_costs import between_nodes, merge_ns, move_ns, order
+from sdi.launch.copy_costs import between_nodes, merge_ns, missing_nbytes, move_ns, order
 from sdi.launch.plan import CutPlan, CutPlans, candidate_plans, cheapest
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, ShareEpoch, Speeds
@@ -361,8 +361,13 @@ class Cutter:
 
     def _move_ns(self, plan: CutPlan) -> float:
         """See ``move_ns``; what runs whole runs where that is least."""
-        alone = [(member,) for member in self._members] if len(plan.boxes) == 1 else [self._members]
-        return min(move_ns(plan, self._links, where) for where in alone)
+        if len(plan.boxes) > 1:
+            return move_ns(plan, self._links, self._members)
+        alone = self._members
+        if len(alone) > _ALL_NUMBERS_MAX:  # of very many the one that has most of it, or the first
+            lacks = missing_nbytes(plan, alone)
+            alone = (alone[0], alone[lacks.index(min(lacks))])
+        return min(move_ns(plan, self._links, (member,)) for member in alone)
 
     def _reconsidered(self, history: LaunchHistory, num_groups: Int3, most: int, plans: CutPlans) -> CutPlan:
         start_ns = self.budget.now_ns()

@@ -24,6 +24,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
 from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks
+from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.geometry import ndrange_of
@@ -504,7 +505,11 @@ class Launcher:
         """
         first, history = self._everyone[0], launch_plan.history
         known = launch_plan.chunks[0].find() if len(launch_plan.chunks) == 1 else None
-        missing = self._missing(launch_plan) if known is None or known.where[0] != first else [0]
+        missing = (
+            missing_nbytes(launch_plan.plan, self._everyone)
+            if known is None or known.where[0] != first
+            else [0]
+        )
         best = known.where[0] if known is not None else self._everyone[missing.index(min(missing))]
         if best == first:
             history.first_away = history.home_at = 0
@@ -516,11 +521,6 @@ class Launcher:
             return (best,), True
         history.first_away = history.home_at = 0
         return (first,), False
-
-    def _missing(self, launch_plan: LaunchPlan) -> list[int]:
-        """Bytes that each member lacks for a launch that one member runs."""
-        needs = [(used.buffer.directory, used.assignments[0].needs) for used in launch_plan.plan.buffers]
-        return [sum(d.stale_nbytes(member_memory(m), over) for d, over in needs) for m in self._everyone]
 
     def _measure(self, kernel: Kernel, launch_plan: LaunchPlan, chunk: Chunk, issued: list[Ticket]) -> None:
         """Learn from a launch once it is done."""

@@ -28,6 +28,13 @@ _NETWORK = 1.0
 """ns per byte between nodes, host memory of rank 0 included, before any copy between nodes is measured."""
 
 
+def each_of(memories: int) -> Iterator[int]:
+    """The memories of a bit set, in order."""
+    while memories:
+        yield (memories & -memories).bit_length() - 1
+        memories &= memories - 1
+
+
 class Links:
     """Times per byte between the memories 0 (host) to N.  Owned by: sdi-scheduler; any thread measures.
 
@@ -119,8 +126,7 @@ class Links:
         """The memory among the bit set ``holders`` that is fastest to copy from, when all are free."""
         if holders & (holders - 1) == 0:
             return holders.bit_length() - 1
-        found = [source for source in range(holders.bit_length()) if holders >> source & 1]
-        return min(found, key=lambda source: self._rate(source, target))
+        return min(each_of(holders), key=lambda source: self._rate(source, target))
 
     def through_host(self, source: int, target: int, nbytes: int) -> bool:
         """Whether two copies through the arena are expected to be faster than one between these members.
@@ -147,13 +153,12 @@ class Links:
     def _soonest(self, target: int, holders: int, nbytes: int) -> int:
         best = HOST
         now, lowest = self._now_ns(), (float("inf"), 0.0)
-        for source in range(holders.bit_length()):
-            if holders >> source & 1:
-                start = max(now, self._free_ns[source], self._filled_ns[source])
-                end = start + self.cost_ns(source, target, nbytes)
-                sent_nbytes = self._sent_nbytes(self._places[source]) if self.crosses(source, target) else 0
-                if (sent_nbytes, end) < lowest:
-                    best, lowest = source, (sent_nbytes, end)
+        for source in each_of(holders):
+            start = max(now, self._free_ns[source], self._filled_ns[source])
+            end = start + self.cost_ns(source, target, nbytes)
+            sent_nbytes = self._sent_nbytes(self._places[source]) if self.crosses(source, target) else 0
+            if (sent_nbytes, end) < lowest:
+                best, lowest = source, (sent_nbytes, end)
         return best
 
     def _sent_nbytes(self, place: int) -> int:

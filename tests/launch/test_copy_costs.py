@@ -16,7 +16,7 @@ from sdi.devices.capabilities import GPU
 from sdi.devices.issue import Issue
 from sdi.devices.testing.null import NullDevice
 from sdi.intervals import ByteRange
-from sdi.launch.copy_costs import between_nodes, move_ns
+from sdi.launch.copy_costs import between_nodes, missing_nbytes, move_ns
 from sdi.launch.counters import Counters
 from sdi.launch.launcher import Launcher
 from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan
@@ -173,3 +173,15 @@ def test_no_further_node_is_looked_at_where_one_takes_too_long(links: Links) -> 
     found = between_nodes(plan, links, [(k,) for k in range(8)], limit_ns=1.0)
     assert found.received == {1: MIB, 2: 0, 3: 0, 4: 0}
     assert found.longest_ns > 1.0
+
+
+def test_what_each_member_lacks_is_found_in_one_walk() -> None:
+    directory = Directory(64, False)
+    for memory, start, stop in [(0, 0, 40), (1, 8, 24), (3, 30, 50)]:
+        directory.wrote(memory, ByteRange(start, stop))
+    directory.read(2, ByteRange(16, 36))
+    plan = _plan(directory, [[ByteRange(4, 20), ByteRange(28, 60)]])
+    needs = plan.buffers[0].assignments[0].needs
+    found = missing_nbytes(plan, (0, 1, 2, 5))
+    assert found == [directory.stale_nbytes(member_memory(k), needs) for k in (0, 1, 2, 5)]
+    assert len(set(found)) > 1
