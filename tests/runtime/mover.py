@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -71,6 +71,9 @@ class ByHand:
         )
 
     bounds = over
+
+    def foresee(self, boxes: Sequence[GroupBox], exact: bool) -> None:
+        """Nothing is to be found out."""
 
 
 class Mover(Machine):
