@@ -152,6 +152,7 @@ class Launch:
     ``local_size`` is None where the application left it to the implementation.  ``prints``: the client puts
     out what the kernel printed before the launch is complete.  ``record``: see ``Read``.
     ``member``: 1 + the number of the member that runs all of it; 0: whoever is chosen.
+    ``regions``: root buffers that the kernel may reach through pointers, whether they are arguments or not.
     """
 
     build: int
@@ -165,6 +166,7 @@ class Launch:
     prints: bool = False
     record: bytes = field(default=b"", compare=False)
     member: int = 0
+    regions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,7 @@ def _identifier(name: str) -> str:
 def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel:
     from sdi.clc import arguments as of
     from sdi.clc.effects import EffectAnalysis
+    from sdi.clc.pointers import follows_pointers
     from sdi.clc.printing import prints
 
     analysis = EffectAnalysis(tree, function, lines)
@@ -226,4 +227,5 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
         why_whole=analysis.why_whole,
         line=lines.place(function.definition.location)[1],
         prints=prints(tree, function),
+        follows_pointers=follows_pointers(tree, function),
     )

@@ -289,7 +289,7 @@ class EffectAnalysis:
 
     def _converted(self, node: SyntaxNode, child: SyntaxNode, roots: Roots) -> Roots:
         if node.type.form is Form.POINTER and child.type.form not in _ADDRESSES:
-            return NOTHING if _is_zero(child, self.tree) else self._all
+            return NOTHING if is_zero(child, self.tree) else self._all
         return roots
 
     def _unknown(self, node: SyntaxNode, children: tuple[SyntaxNode, ...]) -> Roots:
@@ -592,7 +592,7 @@ def _sizes(stored: Type) -> set[int]:
     return {largest, smallest}
 
 
-def _is_zero(node: SyntaxNode, tree: Tree) -> bool:
+def is_zero(node: SyntaxNode, tree: Tree) -> bool:
     """A null pointer constant."""
     while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN, NodeKind.CAST) and len(node.operands) == 1:
         node = node.operands[0]

@@ -52,7 +52,8 @@ class KernelModel:
     """One kernel.  ``why_whole`` is empty when the kernel may be split over members; otherwise one
     sentence for the user that says what prevents it (atomics with a result, spinning on a volatile, an
     unknown callee, a written program-scope variable, a global pointer stored to memory ...) with the
-    line of the user's text.  ``prints``: it may call printf.
+    line of the user's text.  ``prints``: it may call printf.  ``follows_pointers``: it may reach memory
+    through pointers that are in memory, or what it does may depend on the value of one.
     """
 
     name: str
@@ -62,6 +63,7 @@ class KernelModel:
     why_whole: str
     line: int
     prints: bool = False
+    follows_pointers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

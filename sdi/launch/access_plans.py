@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from sdi.clc.model import KernelModel
 from sdi.launch.arguments import ArgumentValue
@@ -18,7 +18,7 @@ class AccessPlans:
 
     ``bind``: binds the access maps, if anybody asks.  ``images``: which slabs are written.  ``accesses``: of
     all its work-items, where that is known.  ``known``, ``key``: where plans of launches alike are, if they
-    are kept.
+    are kept.  ``regions``: see ``make_plan``.
     """
 
     def __init__(
@@ -31,12 +31,14 @@ class AccessPlans:
         accesses: float | None = None,
         known: PlanMemory | None = None,
         key: PlanKey | None = None,
+        regions: Collection[int] = (),
     ) -> None:
         self._model, self._values, self._buffers = model, values, buffers
         self._bind = bind
         self._images = images
         self._accesses = accesses
         self._known, self._key = known, key
+        self._regions = regions
         self._bound: BoundAccess | None = None
 
     def plan(self, boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
@@ -49,7 +51,7 @@ class AccessPlans:
         bound = self._access()
         bound.foresee(boxes, exact)
         access = bound.over if exact else bound.bounds
-        made = make_plan(self._model, self._values, access, boxes, self._buffers, self._images)
+        made = make_plan(self._model, self._values, access, boxes, self._buffers, self._images, self._regions)
         if known is not None and key is not None:
             known.keep(key, exact, made)
         return made

@@ -6,7 +6,7 @@ Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/allocation.py``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sdi.devices.handles import BoundKernel
@@ -141,6 +141,7 @@ def make_chunks(
     capacities: Sequence[int],
     is_guarded: bool = False,
     is_far: bool = False,
+    regions: Collection[int] = (),
 ) -> tuple[Chunk, ...]:
     """The launch ``plan`` cut so that each chunk fits; ``capacities[k]``: what the member of box k can hold
     beside the images.
@@ -148,6 +149,7 @@ def make_chunks(
     ``order``: see ``candidate_plans``.
     ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
     range does no harm that can't be seen.
+    ``regions``: buffers that members use in the arena in any case.
     Raises ClError where not even images fit.
     Chunks take half of a member, so that the copies of one can run beside the kernels of the one before, or
     all of it where that takes less than a quarter of their number.  Where no cut fits, the buffer of which a
@@ -158,11 +160,13 @@ def make_chunks(
     def best(boxes: tuple[GroupBox, ...]) -> CutPlan:
         return cheapest(candidate_plans([boxes], plans, order), order)
 
-    outside: set[int] = set()
+    outside = set(regions)
     members = tuple(range(len(plan.boxes)))
     if is_guarded:
-        places = tuple((used.buffer, used.buffer.whole) for used in plan.buffers)
-        guarded = Chunk(plan, members, (places,) * len(plan.boxes), frozenset())
+        places = tuple(
+            (used.buffer, used.buffer.whole) for used in plan.buffers if used.buffer.id not in outside
+        )
+        guarded = Chunk(plan, members, (places,) * len(plan.boxes), frozenset(outside))
         if _fits(guarded, capacities, 1):
             return (guarded,)
     while True:

@@ -132,7 +132,7 @@ class Binding:
         self.bounds = tuple({} for _ in self.launch_plan.chunks)
 
 
-LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], bool, int]
+LaunchPlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], bool, int, tuple[int, ...]]
 """With bits and cases of scalars that access ranges depend on; whether none was asked for; see ``Launch``."""
 LaunchHistoryKey = tuple[int, int, tuple[int, ...]]
 """Dimensions, bits of the number of work-groups, buffers: launches that are alike."""

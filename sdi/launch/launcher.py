@@ -151,6 +151,10 @@ class Launcher:
         build = self.build(launch.build)
         if build is None:
             return
+        for region in launch.regions:
+            with suppress(ClError):
+                buffer = self._memory.buffer(region)
+                self._memory.recovery.poison(buffer, buffer.whole, why)
         model = build.kernels[launch.kernel_index].model
         for argument, value in zip(model.arguments, decode_arguments(model, launch), strict=True):
             if not argument.writes:
@@ -287,7 +291,8 @@ class Launcher:
             else:
                 placed.touch(recording.allocations)
             generation = placed.generation
-            if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
+            is_compared = is_split and len(launch_plan.chunks) == 1 and not launch.regions
+            if self._verifier is not None and is_compared:
                 run = partial(self._issuer.issue, binding, number, where, is_usual, issue)
                 issued = self._verifier.launch(binding, run, issue)
             else:
@@ -346,7 +351,7 @@ class Launcher:
         """Decode the arguments, and arrange the launch if no other with the same ranges was."""
         values = decode_arguments(kernel.model, launch)
         named = [v.buffer for v in values if isinstance(v, ImageArgument | BufferArgument) and v.buffer]
-        buffers = {each: self._memory.buffer(each) for each in named}
+        buffers = {each: self._memory.buffer(each) for each in (*named, *launch.regions)}
         image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
         ndrange = ndrange_of(kernel.model, launch)
         history_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
@@ -356,12 +361,12 @@ class Launcher:
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
         is_poisoned = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
-        is_trivial = (needed <= capacity and not is_poisoned) and (
+        is_trivial = (needed <= capacity and not is_poisoned and not launch.regions) and (
             len(self._everyone) == 1 or self._needs_no_ranges(launch.member, history, buffers.values())
         )
         shape = shaped(values, *kernel.counted(is_trivial))
         sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
-        key = (*sizes_of, shape, is_trivial, launch.member)
+        key = (*sizes_of, shape, is_trivial, launch.member, launch.regions)
         launch_plan = kernel.find(key)
         if launch_plan is not None and not self._is_valid(kernel, launch_plan):
             launch_plan = None
@@ -369,11 +374,20 @@ class Launcher:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
             history.has_gathered |= is_trivial
             is_choice, start_ns = history.shape is None or history.is_due(), time.perf_counter_ns()
-            inner = numbered(shape)
+            inner = None if launch.regions else numbered(shape)
             sizes = tuple([buffer.nbytes for buffer in buffers.values()])
             plan_key = None if inner is None else (*sizes_of, inner, sizes, is_trivial)
             launch_plan = self._arrange(
-                kernel, maps, ndrange, history, values, buffers, image_nbytes, plan_key, launch.member
+                kernel,
+                maps,
+                ndrange,
+                history,
+                values,
+                buffers,
+                image_nbytes,
+                plan_key,
+                launch.member,
+                launch.regions,
             )
             if not is_choice:
                 history.planned(len(launch_plan.plan.boxes), time.perf_counter_ns() - start_ns)
@@ -393,10 +407,11 @@ class Launcher:
         image_nbytes: int,
         plan_key: PlanKey | None,
         member: int,
+        regions: tuple[int, ...],
     ) -> LaunchPlan:
         """Cut the NDRange, find what each assignment needs.  ``image_nbytes``: see ``_image_nbytes``.
 
-        ``plan_key``: by which plans are remembered, if they are.  ``member``: the launch's.
+        ``plan_key``: by which plans are remembered, if they are.  ``member``, ``regions``: the launch's.
         """
         model = kernel.model
         capacities = [nbytes - image_nbytes for nbytes in self._capacities(member)]
@@ -409,7 +424,7 @@ class Launcher:
             )
         bind = partial(_bound, maps, ndrange, values, buffers)
         accesses = kernel.effort(ndrange)
-        plans = AccessPlans(model, values, buffers, bind, images, accesses, kernel.plans, plan_key)
+        plans = AccessPlans(model, values, buffers, bind, images, accesses, kernel.plans, plan_key, regions)
         why_whole = _OF_ONE_DEVICE if member else self._never_split(kernel, ndrange)
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
@@ -426,7 +441,7 @@ class Launcher:
             # Of one box, the member is chosen at launch.
             room = capacities if len(chosen.boxes) > 1 else [min(capacities)]
             is_guarded = self._verifier is not None
-            return make_chunks(plans, self._cutter.order, chosen, room, is_guarded, self._is_far)
+            return make_chunks(plans, self._cutter.order, chosen, room, is_guarded, self._is_far, regions)
 
         chunks = chunks_of(chosen)
         if len(chunks) > 1 and self._cutter.freeze_equal(history, chosen):

@@ -198,10 +198,11 @@ def make_plan(
     boxes: tuple[GroupBox, ...],
     buffers: dict[int, VirtualBuffer],
     image_access: BoundAccess | None = None,
+    regions: Collection[int] = (),
 ) -> CutPlan:
     """What the assignments ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
 
-    ``access``: what a box does, exactly or in bounds.
+    ``access``: what a box does, exactly or in bounds.  ``regions``: see ``Launch``; boxes may do anything there.
     ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
     """
     pointers = [
@@ -242,7 +243,9 @@ def make_plan(
     return CutPlan(
         boxes,
         tuple(
-            _buffer_plan(model, named, buffer, [by_buffer[buffer_id] for by_buffer in gathered])
+            _reached(model, buffer, len(boxes))
+            if buffer_id in regions
+            else _buffer_plan(model, named, buffer, [by_buffer[buffer_id] for by_buffer in gathered])
             for buffer_id, buffer in buffers.items()
         ),
         images,
@@ -441,6 +444,13 @@ def _buffer_plan(
         cause,
         mixed,
     )
+
+
+def _reached(model: KernelModel, buffer: VirtualBuffer, num_assignments: int) -> BufferPlan:
+    """Of a buffer that all assignments use in one memory, where nothing is brought together afterwards."""
+    whole = RegionSet((buffer.whole,))
+    anything = AssignmentAccess(whole, whole)
+    return BufferPlan(buffer, (anything,) * num_assignments, (), 1, 1, f"{model.name}: pointers")
 
 
 def _count_updates(into: _Gathered, argument: Argument, item: AccessRange, offset: int, nbytes: int) -> None:

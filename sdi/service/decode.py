@@ -130,6 +130,13 @@ def _pattern(record: CommandRecord) -> bytes:
     return pattern
 
 
+def _arguments_and_regions(record: CommandRecord) -> tuple[bytes, tuple[int, ...]]:
+    nbytes, num, found = record["args_nbytes"], record["num_regions"], record.variable
+    if len(found) != nbytes + -nbytes % 8 + 8 * num:
+        raise BadRecord("args_nbytes", f"{nbytes} and {num} regions with {len(found)} bytes behind")
+    return found[:nbytes], struct.unpack_from(f"<{num}Q", found, len(found) - 8 * num) if num else ()
+
+
 def _local_size(record: CommandRecord) -> Int3 | None:
     """None where the application left it open; all of the geometry is looked at."""
     work_dim, local = record["work_dim"], record.three("local_size")
@@ -179,7 +186,8 @@ _DERIVED: dict[type, dict[str, _Part]] = {
     Unmap: {"transfer": lambda r: bool(r["transfer"] and r["wrote"])},
     Launch: {
         "local_size": _local_size,
-        "arguments": lambda r: r.behind("args_nbytes"),
+        "arguments": lambda r: _arguments_and_regions(r)[0],
+        "regions": lambda r: _arguments_and_regions(r)[1],
         "prints": lambda _: False,
         "record": lambda r: r.bare + r.variable,
     },

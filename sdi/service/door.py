@@ -199,6 +199,8 @@ class Door:
         block = self._kernel(launch.build, launch.kernel_index)
         if block is not None:
             block.check(launch, self._limits, self._buffer)
+        for region in launch.regions:
+            self._buffer("regions", region)
 
     def _kernel(self, build: int, index: int) -> ArgumentBlock | None:
         """Of the kernel of that number; None where there is no such build any more."""

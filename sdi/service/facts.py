@@ -18,6 +18,8 @@ from sdi.service.vendors import Vendors, vendors_of
 from sdi.sizes import size
 from sdi.vmem.arena import PAGE_NBYTES, Arena
 from sdi.wire.layout import layout, padded
+from sdi.wire.opencl import DeviceInfo as Info
+from sdi.wire.opencl import SvmCapabilities, u64
 from sdi.wire.records import (
     ARENA_NBYTES,
     FACT_NEXT_DEVICE,
@@ -36,9 +38,16 @@ _HEAP_LEAST_NBYTES = 16 << 20
 
 
 def facts_record(
-    devices: Sequence[Device], arena_nbytes: int, vendors: ToldVendors = vendors_of, is_image: bool = True
+    devices: Sequence[Device],
+    arena_nbytes: int,
+    vendors: ToldVendors = vendors_of,
+    is_image: bool = True,
+    arena_address: int = 0,
 ) -> bytes:
-    """The FACTS record of an image made of ``devices``, or of all of these."""
+    """The FACTS record of an image made of ``devices``, or of all of these.
+
+    ``arena_address``: where members find the arena's bytes as the application does; 0: nowhere.
+    """
     heap_nbytes = arena_nbytes - HEAP_OFFSET
     if is_image:
         told = vendors([device.capabilities for device in devices])
@@ -46,8 +55,11 @@ def facts_record(
     else:
         all_of_them = [member_info(device, devices, heap_nbytes, vendors).items() for device in devices]
         entries = [entry for each in all_of_them for entry in ((FACT_NEXT_DEVICE, b""), *each)][1:]
+    if arena_address:
+        told_svm = u64(SvmCapabilities.COARSE_GRAIN_BUFFER)
+        entries = [(param, told_svm if param == Info.SVM_CAPABILITIES else value) for param, value in entries]
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in entries)
-    head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, len(entries), 0)
+    head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, arena_address, len(entries), 0)
     return _FACTS.pack(_FACTS.size + len(body), *head) + body
 
 
@@ -55,7 +67,9 @@ def failure_record(status: int, message: str) -> bytes:
     """The FACTS record of a service that cannot serve."""
     text = message.encode()
     body = padded(text)
-    return _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, len(text)) + body
+    return (
+        _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, 0, len(text)) + body
+    )
 
 
 def announce(
@@ -76,11 +90,18 @@ def announce(
     if share is not None:
         share(arena)
     page = StatusPage(arena)
-    record = facts_record(devices, arena.nbytes, vendors, is_image)
+    address = arena.map_window() if have_host_addresses(devices) else 0
+    record = facts_record(devices, arena.nbytes, vendors, is_image, address)
     socket.send_fds(commands, [record[:1]], [arena.fd])
     arena.close_descriptor()
     commands.sendall(record[1:])
     return arena, page
+
+
+def have_host_addresses(devices: Sequence[Device]) -> bool:
+    """Whether kernels on all of them can use bytes of this process at their addresses here."""
+    facts = [device.capabilities for device in devices]
+    return all(each.node == 0 and each.kind.is_host_processor and each.is_host_memory for each in facts)
 
 
 def _arena(room_nbytes: int) -> Arena:

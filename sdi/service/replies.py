@@ -55,6 +55,8 @@ def _kernel(kernel: Kernel, facts: Sequence[KernelFacts]) -> bytes:
         len(model.arguments),
         int(model.prints),
         *(model.required_work_group_size or (0, 0, 0)),
+        int(model.follows_pointers),
+        0,
     )
     limits = [_WORK_GROUP.pack(*_limits(each)) for each in facts]
     return b"".join([entry, *limits, padded(name), padded(attributes), *_arguments(kernel)])

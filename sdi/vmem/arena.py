@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+import weakref
 from bisect import bisect_left, insort
 from functools import partial
 
@@ -17,8 +18,22 @@ from sdi.devices.page_locks import PAGE_LOCKS, PageLocks
 from sdi.errors import ClError, Status
 
 PAGE_NBYTES = 4096
+_ADDRESSES = (0x2000_0000_0000, 0x3000_0000_0000, 0x4000_0000_0000, 0x7000_0000_0000)
+"""Where applications have nothing, also under AddressSanitizer; ThreadSanitizer leaves no room anywhere."""
+_MAP_FIXED_NOREPLACE = 0x100000
+_MAP_FAILED = ctypes.c_void_p(-1).value
 KEEP_NBYTES = 2 << 30
 """Freed bytes whose pages are kept: first touch costs twenty times a copy into warm pages."""
+
+
+def _window_of(nbytes: int) -> type[ctypes.Array[ctypes.c_char]]:
+    """A type of so many bytes whose values can be watched: ctypes' own can't."""
+
+    class Window(ctypes.Array[ctypes.c_char]):
+        _type_ = ctypes.c_char
+        _length_ = nbytes
+
+    return Window
 
 
 class Arena:
@@ -48,6 +63,33 @@ class Arena:
         self._free: list[tuple[int, int]] = [(heap_offset, nbytes - heap_offset)]
         self._used: dict[int, int] = {}
         self._kept_nbytes = 0
+        self._window: memoryview | None = None
+
+    def map_window(self) -> int:
+        """Map all of it once more, where the application can have it at the same address.
+
+        The address; 0: there is no room.  While there is a descriptor.
+        """
+        libc = ctypes.CDLL(None)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        flags = mmap.MAP_SHARED | limits.MAP_NORESERVE | _MAP_FIXED_NOREPLACE
+        for address in _ADDRESSES:
+            found = libc.mmap(address, self.nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.fd, 0)
+            if found == address:
+                made = _window_of(self.nbytes).from_address(address)
+                weakref.finalize(made, libc.munmap, address, self.nbytes)  # when nobody has any of it
+                self._window = memoryview(made).cast("B")
+                return address
+            if found != _MAP_FAILED:  # an old kernel takes the address for a hint
+                libc.munmap(found, self.nbytes)
+        return 0
+
+    def window(self, offset: int, nbytes: int) -> memoryview:
+        """``view``, at the application's address if there is a window."""
+        found = self.bytes if self._window is None else self._window
+        return found[offset : offset + nbytes]
 
     def allocate(self, nbytes: int) -> int:
         """Offset of ``nbytes`` bytes with any content, page-aligned, first fit (so warm pages come first)."""

@@ -63,7 +63,7 @@ class Memories:
         found = buffer.mapped.get(member)
         if found is None:
             found = buffer.mapped[member] = self.devices[member].allocate(
-                self.host_view(buffer, buffer.whole)
+                self.arena.window(buffer.offset, buffer.nbytes)
             )
             self._accounting.events.mapped += 1
         return found

@@ -177,25 +177,25 @@ cl_command_queue clCreateCommandQueueWithProperties(cl_context, cl_device_id, co
 cl_mem clCreatePipe(cl_context, cl_ulong, cl_uint, cl_uint, const intptr_t *, \
 cl_int *) !CL_INVALID_OPERATION
 cl_int clGetPipeInfo(cl_mem, INFO) !CL_INVALID_MEM_OBJECT
-void * clSVMAlloc(cl_context, cl_ulong, size_t, cl_uint) !NULL
-void clSVMFree(cl_context, void *) !NULL
+void * clSVMAlloc(cl_context, cl_ulong, size_t, cl_uint)
+void clSVMFree(cl_context, void *)
 cl_int clEnqueueSVMFree(cl_command_queue, cl_uint, void **, void (*)(cl_command_queue, cl_uint, void **, \
-void *), void *, WAIT) !CL_INVALID_OPERATION
+void *), void *, WAIT)
 cl_int clEnqueueSVMMemcpy(cl_command_queue, cl_uint, void *, const void *, size_t, \
-WAIT) !CL_INVALID_OPERATION
+WAIT)
 cl_int clEnqueueSVMMemFill(cl_command_queue, void *, const void *, size_t, size_t, \
-WAIT) !CL_INVALID_OPERATION
-cl_int clEnqueueSVMMap(cl_command_queue, cl_uint, cl_ulong, void *, size_t, WAIT) !CL_INVALID_OPERATION
-cl_int clEnqueueSVMUnmap(cl_command_queue, void *, WAIT) !CL_INVALID_OPERATION
+WAIT)
+cl_int clEnqueueSVMMap(cl_command_queue, cl_uint, cl_ulong, void *, size_t, WAIT)
+cl_int clEnqueueSVMUnmap(cl_command_queue, void *, WAIT)
 cl_sampler clCreateSamplerWithProperties(cl_context, const cl_ulong *, cl_int *)
-cl_int clSetKernelArgSVMPointer(cl_kernel, cl_uint, const void *) !CL_INVALID_OPERATION
-cl_int clSetKernelExecInfo(cl_kernel, cl_uint, size_t, const void *) !CL_INVALID_OPERATION
+cl_int clSetKernelArgSVMPointer(cl_kernel, cl_uint, const void *)
+cl_int clSetKernelExecInfo(cl_kernel, cl_uint, size_t, const void *)
 cl_int clGetKernelSubGroupInfoKHR(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t, void *, \
 size_t *)
 cl_kernel clCloneKernel(cl_kernel, cl_int *)
 cl_program clCreateProgramWithIL(cl_context, const void *, size_t, cl_int *) !CL_INVALID_OPERATION
 cl_int clEnqueueSVMMigrateMem(cl_command_queue, cl_uint, const void **, SIZES, cl_ulong, \
-WAIT) !CL_INVALID_OPERATION
+WAIT)
 cl_int clGetDeviceAndHostTimer(cl_device_id, cl_ulong *, cl_ulong *)
 cl_int clGetHostTimer(cl_device_id, cl_ulong *)
 cl_int clGetKernelSubGroupInfo(cl_kernel, cl_device_id, cl_uint, size_t, const void *, size_t, void *, \

@@ -56,7 +56,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -131,7 +131,11 @@ COMMAND = fields("u64 queue; u32 slot; u32 num_waits")
 BODY: dict[Op, Fields] = {
     # variable part: ``num_facts`` entries of INFO_ENTRY, each followed by its bytes padded to 8; then, when
     # status is not 0, nothing but ``message_nbytes`` bytes of text.  The memfd comes along (SCM_RIGHTS).
-    Op.FACTS: fields("u32 version; i32 status; u64 arena_nbytes; u32 num_facts; u32 message_nbytes"),
+    # arena_address: where members find the arena's bytes when kernels follow pointers, 0: nowhere; the client
+    # maps them there too, or has no shared virtual memory.
+    Op.FACTS: fields(
+        "u32 version; i32 status; u64 arena_nbytes; u64 arena_address; u32 num_facts; u32 message_nbytes"
+    ),
     # variable part: as the replied record says
     Op.REPLY: fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),
     # variable part of PRINTED and FAILED: text_nbytes bytes, padded
@@ -169,11 +173,12 @@ BODY: dict[Op, Fields] = {
     Op.WATCH: fields("i32 status; u32 reserved"),
     Op.TRANSFER_DONE: fields("i32 status; u32 reserved"),
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
-    # variable part: num_args arguments, see ``sdi/wire/arguments.py``
+    # variable part: num_args arguments, see ``sdi/wire/arguments.py``; then num_regions ids of root buffers
+    # that the kernel may reach through pointers, as its application may, whether they are arguments or not
     # member: see Devices
     Op.NDRANGE: fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
-        " u64 local_size[3]; u32 num_args; u32 args_nbytes; u32 member; u32 reserved"
+        " u64 local_size[3]; u32 num_args; u32 args_nbytes; u32 member; u32 num_regions"
     ),
     # what clGetKernelSubGroupInfo is asked: param, and the first num_given numbers that come with it
     # reply payload: num_answers numbers of 8 bytes
@@ -229,7 +234,8 @@ BUILD_REPLY = fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes; u32 nu
 # each argument, each followed by name and type name, each padded to 8.  No terminators.  ``address``,
 # ``access``, ``type``: what clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).
 KERNEL_ENTRY = fields(
-    "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 prints; u64 required_size[3]"
+    "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 prints; u64 required_size[3];"
+    " u32 follows_pointers; u32 reserved"
 )
 # What clGetKernelWorkGroupInfo answers for one device.
 WORK_GROUP_ENTRY = fields(

@@ -252,6 +252,11 @@ static cl_int mark(cl_command_queue queue, uint32_t op, cl_uint type, struct sdi
     return sdi_enqueue_using(&record, queue, type, NULL, event);
 }
 
+cl_int sdi_mark(cl_command_queue queue, cl_uint type, struct sdi_waits waits, cl_event *event)
+{
+    return mark(queue, SDI_OP_MARKER, type, waits, true, event);
+}
+
 static cl_int check_and_mark(cl_command_queue queue, uint32_t op, cl_uint type, struct sdi_waits waits,
                              cl_event *event)
 {
@@ -300,28 +305,35 @@ cl_int sdi_clEnqueueWaitForEvents(cl_command_queue queue, cl_uint num, const cl_
 }
 
 /* To a member, or the host (0). */
-static cl_int migrate(cl_command_queue queue, uint32_t member, cl_uint num_objects, const cl_mem *objects,
+static cl_int migrate(cl_command_queue queue, cl_uint type, uint32_t member, cl_uint num, const struct sdi_extent *places,
                       struct sdi_waits waits, cl_event *event)
 {
     struct sdi_record record;
-    size_t nbytes = 3 * sizeof(uint64_t) * (size_t)num_objects;
+    size_t nbytes = 3 * sizeof(uint64_t) * (size_t)num;
     struct sdi_rec_migrate *body = sdi_record_open(&record, SDI_OP_MIGRATE, sizeof *body, waits, false, nbytes);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
-    body->num_places = num_objects;
+    body->num_places = num;
     body->member = member;
     uint64_t *place = (uint64_t *)record.tail;
-    for (cl_uint i = 0; i < num_objects; i++) {
-        sdi_named(objects[i]);
-        *place++ = objects[i]->root->object.id;
-        *place++ = objects[i]->origin;
-        *place++ = objects[i]->nbytes;
+    for (cl_uint i = 0; i < num; i++) {
+        sdi_named(places[i].memory);
+        *place++ = places[i].memory->root->object.id;
+        *place++ = places[i].memory->origin + places[i].offset;
+        *place++ = places[i].nbytes;
     }
-    return sdi_enqueue_using(&record, queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, NULL, event);
+    return sdi_enqueue_using(&record, queue, type, NULL, event);
 }
 
-/* To the host and to a device that is one member data moves now, to the members of an image when they need it: then it
- * only takes its place in the order, as where what is there counts no more. */
+cl_int sdi_migrate(cl_command_queue queue, cl_uint type, cl_uint num, const struct sdi_extent *places, cl_ulong flags,
+                   struct sdi_waits waits, cl_event *event)
+{
+    uint32_t member = flags & CL_MIGRATE_MEM_OBJECT_HOST ? 0 : sdi_queue_member(queue);
+    if (!(flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) && (member || flags))
+        return migrate(queue, type, member, num, places, waits, event);
+    return sdi_mark(queue, type, waits, event);
+}
+
 cl_int sdi_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint num_objects, const cl_mem *objects,
                                       cl_ulong flags, cl_uint num, const cl_event *list, cl_event *event)
 {
@@ -337,8 +349,14 @@ cl_int sdi_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint num_object
             return CL_INVALID_CONTEXT;
     }
     cl_int status = sdi_check_waits(queue->context, waits);
-    uint32_t member = flags & CL_MIGRATE_MEM_OBJECT_HOST ? 0 : sdi_queue_member(queue);
-    if (!status && !(flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) && (member || flags))
-        return migrate(queue, member, num_objects, objects, waits, event);
-    return status ? status : mark(queue, SDI_OP_MARKER, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, true, event);
+    if (status)
+        return status;
+    struct sdi_extent *places = malloc(num_objects * sizeof *places);
+    if (!places)
+        return CL_OUT_OF_HOST_MEMORY;
+    for (cl_uint i = 0; i < num_objects; i++)
+        places[i] = (struct sdi_extent){objects[i], 0, objects[i]->nbytes};
+    status = sdi_migrate(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, num_objects, places, flags, waits, event);
+    free(places);
+    return status;
 }

@@ -168,10 +168,16 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
         return status;
     if (offset > buffer->nbytes || nbytes > buffer->nbytes - offset || nbytes == 0)
         return CL_INVALID_VALUE;
+    return sdi_fill(queue, CL_COMMAND_FILL_BUFFER, buffer, pattern, pattern_nbytes, offset, nbytes, waits, event);
+}
+
+cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
+                size_t offset, size_t nbytes, struct sdi_waits waits, cl_event *event)
+{
     if (!pattern || pattern_nbytes == 0 || pattern_nbytes > SDI_PATTERN_MAX_NBYTES
         || pattern_nbytes & (pattern_nbytes - 1) || offset % pattern_nbytes || nbytes % pattern_nbytes)
         return CL_INVALID_VALUE;
-    status = sdi_check_waits(queue->context, waits);
+    cl_int status = sdi_check_waits(queue->context, waits);
     if (status)
         return status;
     struct sdi_record record;
@@ -186,5 +192,5 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
     body->pattern_nbytes = (uint32_t)pattern_nbytes;
     body->member = sdi_queue_member(queue);
     memcpy(record.tail, pattern, pattern_nbytes);
-    return sdi_enqueue_fill(&record, queue, CL_COMMAND_FILL_BUFFER, buffer, offset, nbytes, event);
+    return sdi_enqueue_fill(&record, queue, type, buffer, offset, nbytes, event);
 }

@@ -64,6 +64,19 @@ cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_u
 /* No lock held.  After a blocking command: waits as far as the application may see it. */
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event);
 
+/* No lock held.  A marker that counts as a command of this type; without a wait list it is behind all before it. */
+cl_int sdi_mark(cl_command_queue queue, cl_uint type, struct sdi_waits waits, cl_event *event);
+
+/* Bytes of a memory object, counted from its first. */
+struct sdi_extent {
+    cl_mem memory;
+    size_t offset, nbytes;
+};
+/* No lock held.  Enqueues a migration.  To the host and to a device that is one member data moves now, to the members of
+ * an image when they need it: then it only takes its place in the order, as where what is there counts no more. */
+cl_int sdi_migrate(cl_command_queue queue, cl_uint type, cl_uint num, const struct sdi_extent *places, cl_ulong flags,
+                   struct sdi_waits waits, cl_event *event);
+
 /* Client lock held.  A command of an ordered queue is complete: so is all before it. */
 void sdi_queue_reached(cl_command_queue queue, uint64_t id);
 
@@ -136,6 +149,9 @@ bool sdi_copy_overlaps(const struct sdi_transfer *transfer);
 void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking, cl_ulong flags, struct sdi_box box,
               struct sdi_waits waits, cl_event *event, cl_int *errcode_ret);
 cl_int sdi_check_map(cl_command_queue queue, cl_mem buffer, cl_ulong flags, struct sdi_waits waits);
+/* Ends the newest mapping that begins at `pointer`, of a memory object and a queue that belong together. */
+cl_int sdi_unmap(cl_command_queue queue, cl_uint type, cl_mem buffer, void *pointer, struct sdi_waits waits,
+                 cl_event *event);
 
 /* ---- copy.c ---------------------------------------------------------------------------------------------- */
 
@@ -145,6 +161,9 @@ cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struc
 /* Enqueues a copy of a run of bytes to a device, by any queue. */
 cl_int sdi_copy_to(cl_command_queue queue, cl_device_id device, cl_uint type, cl_mem source, size_t source_offset,
                    cl_mem target, size_t target_offset, size_t nbytes, struct sdi_waits waits, cl_event *event);
+/* Enqueues a fill of these bytes, counted from the object's first, which it has. */
+cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
+                size_t offset, size_t nbytes, struct sdi_waits waits, cl_event *event);
 /* Sends the record of a fill of these bytes, counted from the object's first. */
 cl_int sdi_enqueue_fill(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem buffer, size_t offset,
                         size_t nbytes, cl_event *event);

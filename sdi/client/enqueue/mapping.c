@@ -57,7 +57,8 @@ static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, const st
     *mapping = (struct sdi_mapping){.pointer = pointer, .box = *box, .flags = flags};
     cl_int status = CL_SUCCESS;
     sdi_lock();
-    if (flags & FOR_WRITING && mapped_for_writing(buffer, box)) {
+    /* Of shared virtual memory maps may lie within each other. */
+    if (flags & FOR_WRITING && !buffer->is_region && mapped_for_writing(buffer, box)) {
         status = CL_INVALID_OPERATION;
     } else {
         mapping->next = buffer->mappings;
@@ -169,8 +170,13 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
     cl_int status = sdi_check_queue(queue, buffer, sdi_is_mem(buffer));
     if (!status)
         status = sdi_check_waits(queue->context, waits);
-    if (status)
-        return status;
+    return status ? status : sdi_unmap(queue, CL_COMMAND_UNMAP_MEM_OBJECT, buffer, pointer, waits, event);
+}
+
+cl_int sdi_unmap(cl_command_queue queue, cl_uint type, cl_mem buffer, void *pointer, struct sdi_waits waits,
+                 cl_event *event)
+{
+    cl_int status;
     struct sdi_record record;
     struct sdi_rec_unmap *body = sdi_record_open(&record, SDI_OP_UNMAP, sizeof *body, waits, false, 0);
     if (!body)
@@ -197,10 +203,10 @@ cl_int sdi_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem buffer, void *
     }
     body->transfer = transferred;
     if (transferred) {
-        struct sdi_command command = {.queue = queue, .type = CL_COMMAND_UNMAP_MEM_OBJECT};
+        struct sdi_command command = {.queue = queue, .type = type};
         status = sdi_transfer_enqueue(&record, &command, &transfer, false, event);
     } else {
-        struct sdi_command command = {.queue = queue, .type = CL_COMMAND_UNMAP_MEM_OBJECT};
+        struct sdi_command command = {.queue = queue, .type = type};
         if (!body->num_waits && !root->host_ptr)
             command.there_ns = sdi_now_ns();
         status = sdi_enqueue_alone(&record, &command, false, event);

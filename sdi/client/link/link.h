@@ -62,6 +62,7 @@ struct sdi_session {
     bool dead; /* atomic: the service is gone; nothing will happen any more */
     char *arena;
     size_t arena_nbytes;
+    bool has_svm; /* the arena is at the address at which members find its bytes */
     struct sdi_wire_arena_header *header;
     struct sdi_wire_slot *slots;
     cl_uint num_devices;

@@ -127,7 +127,25 @@ static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t n
     return nbytes == 0;
 }
 
-static bool map_arena(int fd, uint64_t nbytes)
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* At `address`, where nothing is, or anywhere. */
+static void *map_at(uint64_t address, int fd, uint64_t nbytes)
+{
+    int shared = MAP_SHARED | MAP_NORESERVE;
+    if (address) {
+        void *wanted = (void *)(uintptr_t)address;
+        void *at = mmap(wanted, nbytes, PROT_READ | PROT_WRITE, shared | MAP_FIXED_NOREPLACE, fd, 0);
+        if (at != MAP_FAILED)
+            return at; /* elsewhere: an old kernel takes the address for a hint */
+        sdi_log("no shared virtual memory: something is at %p already", wanted);
+    }
+    return mmap(NULL, nbytes, PROT_READ | PROT_WRITE, shared, fd, 0);
+}
+
+static bool map_arena(int fd, uint64_t nbytes, uint64_t address)
 {
     if (fd < 0) {
         errno = EMFILE; /* it came, and there was no number left for it */
@@ -138,13 +156,14 @@ static bool map_arena(int fd, uint64_t nbytes)
         errno = EINVAL;
         return false;
     }
-    void *at = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *at = map_at(address, fd, nbytes);
     if (at == MAP_FAILED)
         return false;
     madvise(at, nbytes, MADV_DONTFORK);
     madvise(at, nbytes, MADV_DONTDUMP);
     sdi_session.arena = at;
     sdi_session.arena_nbytes = nbytes;
+    sdi_session.has_svm = address && (uintptr_t)at == address;
     sdi_session.header = at;
     sdi_session.slots = (struct sdi_wire_slot *)(sdi_session.arena + SDI_SLOTS_OFFSET);
     return sdi_session.header->magic == SDI_MAGIC;
@@ -181,7 +200,7 @@ static bool read_facts(int fd)
         sdi_complain("the service described its device in a way that this library does not understand");
         goto out;
     }
-    if (!map_arena(memory, record.arena_nbytes)) {
+    if (!map_arena(memory, record.arena_nbytes, record.arena_address)) {
         sdi_complain("cannot map the memory shared with the service: %s", strerror(errno));
         goto out;
     }

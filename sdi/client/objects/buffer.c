@@ -107,6 +107,23 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
     return buffer;
 }
 
+/* A buffer of bytes of shared virtual memory: they are where they are. */
+static cl_mem over_region(cl_context context, cl_mem region, size_t offset, cl_ulong flags, size_t nbytes,
+                          cl_int *errcode_ret)
+{
+    if (region->context != context)
+        return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
+    if (nbytes > region->nbytes - offset)
+        return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
+    cl_mem view = sdi_new_view(region, flags & ACCESS_FLAGS ? flags : flags | CL_MEM_READ_WRITE, offset, nbytes);
+    if (!view)
+        return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    view->uses_svm = true;
+    view->host_ptr = region->bytes + offset;
+    sdi_succeed(errcode_ret);
+    return view;
+}
+
 static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong flags, size_t nbytes, void *host_ptr,
                      cl_int *errcode_ret)
 {
@@ -120,7 +137,10 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
         return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
     if ((host_ptr != NULL) != ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0))
         return sdi_fail(errcode_ret, CL_INVALID_HOST_PTR);
-    cl_mem buffer = sdi_new_memory(context, flags, nbytes, host_ptr, errcode_ret);
+    size_t offset = 0;
+    cl_mem region = flags & CL_MEM_USE_HOST_PTR ? sdi_region_of(host_ptr, &offset) : NULL;
+    cl_mem buffer = region ? over_region(context, region, offset, flags, nbytes, errcode_ret)
+                           : sdi_new_memory(context, flags, nbytes, host_ptr, errcode_ret);
     if (buffer)
         buffer->num_properties = properties ? 1 : 0;
     return buffer;
@@ -176,7 +196,7 @@ cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes)
 
 cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const void *info, cl_int *errcode_ret)
 {
-    if (!sdi_is_buffer(whole) || whole->root != whole)
+    if (!sdi_is_buffer(whole) || whole->parent)
         return sdi_fail(errcode_ret, CL_INVALID_MEM_OBJECT);
     struct {
         size_t origin, nbytes;
@@ -196,6 +216,11 @@ cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const v
     cl_mem part = sdi_new_view(whole, all_flags, region.origin, region.nbytes);
     if (!part)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+    sdi_lock();
+    part->parent = whole;
+    sdi_hold(whole);
+    sdi_unlock();
+    part->uses_svm = whole->uses_svm;
     sdi_succeed(errcode_ret);
     return part;
 }
@@ -216,6 +241,8 @@ static void drop(void *object)
     cl_mem buffer = object;
     if (buffer->hosted)
         sdi_host_drop(buffer);
+    if (buffer->parent)
+        sdi_unhold(buffer->parent);
     if (buffer->root != buffer)
         sdi_unhold(buffer->root);
     else if (buffer->bytes && !buffer->mappings && sdi_recycle(buffer))
@@ -275,11 +302,11 @@ cl_int sdi_clGetMemObjectInfo(cl_mem buffer, cl_uint param, size_t size, void *v
     case CL_MEM_ASSOCIATED_MEMOBJECT:
         if (buffer->image)
             SDI_ANSWER(cl_mem, buffer->image->source);
-        SDI_ANSWER(cl_mem, buffer->root == buffer ? NULL : buffer->root);
+        SDI_ANSWER(cl_mem, buffer->parent);
     case CL_MEM_OFFSET:
-        SDI_ANSWER(size_t, buffer->image ? 0 : buffer->origin);
+        SDI_ANSWER(size_t, buffer->parent ? buffer->origin - buffer->parent->origin : 0);
     case CL_MEM_USES_SVM_POINTER:
-        SDI_ANSWER(cl_uint, 0);
+        SDI_ANSWER(cl_uint, buffer->uses_svm);
     case CL_MEM_PROPERTIES:
         return sdi_answer(&no_properties, buffer->num_properties * sizeof no_properties, size, value, size_ret);
     default:

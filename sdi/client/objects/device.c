@@ -85,6 +85,8 @@ cl_int sdi_clGetDeviceInfo(cl_device_id device, cl_uint param, size_t size, void
         SDI_ANSWER(cl_ulong, 0);
     default: {
         size_t nbytes;
+        if (param == CL_DEVICE_SVM_CAPABILITIES && !sdi_session.has_svm)
+            SDI_ANSWER(cl_ulong, 0);
         const void *fact = param >= SDI_FACT_IMAGE_FORMATS ? NULL : sdi_fact(device->number, param, &nbytes);
         return fact ? sdi_answer(fact, nbytes, size, value, size_ret) : CL_INVALID_VALUE;
     }

@@ -160,6 +160,15 @@ cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
     if (kernel) {
         memcpy(kernel->payload, source->payload, source->table->payload_nbytes);
         memcpy(kernel->bound, source->bound, source->table->num_args * sizeof *source->bound);
+        kernel->regions = calloc(source->num_regions + 1, sizeof *source->regions);
+        if (kernel->regions) {
+            memcpy(kernel->regions, source->regions, source->num_regions * sizeof *source->regions);
+            kernel->num_regions = source->num_regions;
+        } else {
+            status = CL_OUT_OF_HOST_MEMORY;
+            sdi_discard(kernel);
+            kernel = NULL;
+        }
     }
     sdi_unlock();
     if (!kernel)
@@ -175,6 +184,7 @@ static void drop(void *object)
     cl_kernel kernel = object;
     free(kernel->payload);
     free(kernel->bound);
+    free(kernel->regions);
     free(kernel->indices);
     give_id(kernel->table, kernel->id);
     kernel->program->num_kernels--;

@@ -37,6 +37,9 @@ struct sdi_buffer {
     cl_mem root;
     size_t origin, nbytes;
     cl_ulong flags;
+    cl_mem parent;                 /* held: of which the application made this part; or NULL */
+    bool is_region;                /* root: of shared virtual memory */
+    bool uses_svm;                 /* made of a pointer to that: `host_ptr`, which is where its bytes are */
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
     char *bytes;                   /* root: first byte in the arena */
     uint8_t *touched;              /* root: one per piece whose pages exist in this process; or NULL */
@@ -69,6 +72,15 @@ void sdi_mapping_free(struct sdi_mapping *mapping);
 
 /* Whether an image may be bound to a kernel's argument: its type, and what the kernel may do with it. */
 bool sdi_image_fits(cl_mem image, const struct sdi_argument *argument);
+
+/* ---- svm.c: regions of shared virtual memory, root buffers whose place in the arena the application knows ---- */
+
+/* No lock held.  The root of the region that has the byte at `at`, and how far in that is; NULL: there is none. */
+cl_mem sdi_region_of(const void *at, size_t *offset);
+/* No lock held.  The same for `nbytes` from there on, for a command; CL_SUCCESS or the code for what is wrong. */
+cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_mem *region, size_t *offset);
+/* No lock held.  Ids of the regions that a kernel may reach through pointers, at most `most`; how many there are. */
+size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids, size_t most);
 
 /* ---- bytes.c ---------------------------------------------------------------------------------------------- */
 

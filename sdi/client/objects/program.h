@@ -19,6 +19,7 @@ struct sdi_kernel_table {
     char *name, *attributes;
     uint32_t num_args;
     bool prints; /* it may call printf */
+    bool follows_pointers; /* it may reach shared virtual memory that is no argument, or wants to know where it is */
     size_t required_size[3];
     struct sdi_wire_work_group_entry *limits; /* on each device */
     struct sdi_argument *arguments;
@@ -75,6 +76,8 @@ struct sdi_kernel {
     uint32_t *indices; /* by the program's targets: among the build's tables; SDI_NO_KERNEL: not built */
     unsigned char *payload; /* the arguments as an NDRANGE record has them */
     struct sdi_bound *bound;
+    struct sdi_bound *regions; /* of shared virtual memory that it may reach beside its arguments */
+    size_t num_regions;
 };
 SDI_FITS(struct sdi_kernel);
 

@@ -99,6 +99,7 @@ static cl_int take_kernel(struct reader *reader, uint32_t num_devices, struct sd
     for (int i = 0; i < 3; i++)
         table->required_size[i] = entry.required_size[i];
     table->prints = entry.prints != 0;
+    table->follows_pointers = entry.follows_pointers != 0;
     table->limits = calloc(num_devices, sizeof *table->limits);
     if (!table->limits)
         return CL_OUT_OF_HOST_MEMORY;

@@ -1,0 +1,74 @@
+"""Which kernels follow pointers: what they do depends on where memory is, not only on what is in it.
+
+Kernels that don't may have their arguments anywhere, each member its own copy.  In doubt a kernel does.
+"""
+
+from __future__ import annotations
+
+from sdi.clc.effects import is_zero
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+
+_IN_MEMORY = frozenset({NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
+_OF_ONE_GROUP = frozenset({Space.LOCAL, Space.PRIVATE})
+_COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">="})
+_CONVERSIONS = frozenset({NodeKind.CAST, NodeKind.UNEXPOSED})
+
+
+def follows_pointers(tree: Tree, kernel: Function) -> bool:
+    """Whether ``kernel`` or a function that it may call reads a pointer from memory or puts one there, makes
+    one from an integer or an integer from one, compares or prints it, or has assembly.
+    """
+    seen: set[int] = set()
+    pending = [kernel]
+    while pending:
+        current = pending.pop()
+        if current.declaration in seen or current.body is None:
+            continue
+        seen.add(current.declaration)
+        for node in current.body.walk():
+            if _follows(tree, node):
+                return True
+            if node.kind is NodeKind.DECL_REF and node.declaration in tree.functions:
+                pending.append(tree.functions[node.declaration])
+    return False
+
+
+def _follows(tree: Tree, node: SyntaxNode) -> bool:
+    kind = node.kind
+    if kind is NodeKind.ASM:
+        return True
+    if kind in _IN_MEMORY or (kind is NodeKind.UNARY_OPERATOR and node.operator == "*"):
+        return _is_address(node.type)
+    if kind is NodeKind.BINARY_OPERATOR:
+        one, other = node.operands
+        if node.operator in _COMPARISONS:
+            return any(_is_address(each.type) for each in (one, other)) and not (
+                is_zero(one, tree) or is_zero(other, tree)
+            )
+        return node.operator == "-" and _is_address(one.type) and _is_address(other.type)
+    if kind in _CONVERSIONS and len(node.operands) == 1:
+        (inner,) = node.operands
+        return _converts(tree, inner, node.type) or _converts(tree, node, inner.type)
+    if kind is NodeKind.CALL:
+        callee = callee_of(node)
+        return callee is not None and callee.name == "printf" and any(map(_is_printed, node.operands[2:]))
+    return False
+
+
+def _is_address(kind: Type) -> bool:
+    """Of memory that other work-groups, or the application, may know too."""
+    if kind.form is Form.ARRAY and kind.element is not None:
+        return _is_address(kind.element)
+    if kind.form is not Form.POINTER:
+        return False
+    return kind.element is None or kind.element.space not in _OF_ONE_GROUP
+
+
+def _converts(tree: Tree, source: SyntaxNode, target: Type) -> bool:
+    """Whether an integer of ``source`` becomes an address."""
+    return source.type.form is Form.INTEGER and _is_address(target) and not is_zero(source, tree)
+
+
+def _is_printed(node: SyntaxNode) -> bool:
+    """Whether an address may be among what is printed; texts are of constant memory."""
+    return _is_address(node.type) and not (node.type.element and node.type.element.space is Space.CONSTANT)

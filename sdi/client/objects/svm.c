@@ -1,0 +1,195 @@
+/* Shared virtual memory: a region is a root buffer whose place in the arena the application knows.  That is where
+ * kernels find it that follow pointers; to all others it is a buffer like any. */
+#include "objects/memory.h"
+
+#define REGION_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
+enum { ALIGNMENT_MAX = 128 }; /* of the largest type; places in the arena are whole pages */
+
+static cl_mem *regions; /* by address; client lock */
+static size_t num_regions, room;
+
+static void forget(void)
+{
+    num_regions = 0;
+}
+
+SDI_AT_FORK(forget)
+
+/* Client lock held.  How many regions begin at `at` or below. */
+static size_t num_below(const char *at)
+{
+    size_t low = 0, high = num_regions;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (regions[middle]->bytes <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+cl_mem sdi_region_of(const void *at, size_t *offset)
+{
+    if (!sdi_session.has_svm || (uintptr_t)at - (uintptr_t)sdi_session.arena >= sdi_session.arena_nbytes)
+        return NULL;
+    sdi_lock();
+    size_t below = num_below(at);
+    cl_mem found = below ? regions[below - 1] : NULL;
+    sdi_unlock();
+    if (!found || (size_t)((const char *)at - found->bytes) >= found->nbytes)
+        return NULL;
+    *offset = (size_t)((const char *)at - found->bytes);
+    return found;
+}
+
+cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_mem *region, size_t *offset)
+{
+    *region = sdi_region_of(at, offset);
+    if (!*region || nbytes > (*region)->nbytes - *offset)
+        return CL_INVALID_VALUE;
+    return (*region)->context == context ? CL_SUCCESS : CL_INVALID_CONTEXT;
+}
+
+/* Client lock held.  False: no memory. */
+static bool add(cl_mem region)
+{
+    if (num_regions == room) {
+        size_t more = room ? 2 * room : 64;
+        cl_mem *grown = realloc(regions, more * sizeof *grown);
+        if (!grown)
+            return false;
+        regions = grown;
+        room = more;
+    }
+    size_t at = num_below(region->bytes);
+    memmove(regions + at + 1, regions + at, (num_regions - at) * sizeof *regions);
+    regions[at] = region;
+    num_regions++;
+    return true;
+}
+
+void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint alignment)
+{
+    cl_int status;
+    if (!sdi_is_context(context) || !sdi_session.has_svm || flags & ~(cl_ulong)REGION_FLAGS || flags & (flags - 1)
+        || nbytes == 0 || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1)
+        || alignment > ALIGNMENT_MAX)
+        return NULL;
+    cl_mem region = sdi_new_memory(context, flags, nbytes, NULL, &status);
+    if (!region)
+        return NULL;
+    sdi_lock();
+    region->is_region = true;
+    bool is_added = add(region);
+    if (!is_added)
+        sdi_discard(region);
+    sdi_unlock();
+    return is_added ? region->bytes : NULL;
+}
+
+void sdi_clSVMFree(cl_context context, void *pointer)
+{
+    cl_mem region = NULL;
+    if (!pointer || !sdi_is_context(context))
+        return;
+    sdi_lock();
+    size_t below = num_below(pointer);
+    if (below && regions[below - 1]->bytes == pointer && regions[below - 1]->context == context) {
+        region = regions[below - 1];
+        memmove(regions + below - 1, regions + below, (num_regions - below) * sizeof *regions);
+        num_regions--;
+    }
+    sdi_unlock();
+    if (region)
+        sdi_release(region, SDI_BUFFER, CL_INVALID_MEM_OBJECT);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------ */
+
+cl_int sdi_clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void *pointer)
+{
+    if (!sdi_is_kernel(kernel))
+        return CL_INVALID_KERNEL;
+    if (!sdi_session.has_svm)
+        return CL_INVALID_OPERATION;
+    if (index >= kernel->table->num_args)
+        return CL_INVALID_ARG_INDEX;
+    const struct sdi_argument *argument = &kernel->table->arguments[index];
+    if (argument->kind != SDI_ARG_GLOBAL && argument->kind != SDI_ARG_CONSTANT)
+        return CL_INVALID_ARG_VALUE;
+    size_t offset = 0;
+    cl_mem region = pointer ? sdi_region_of(pointer, &offset) : NULL;
+    if (pointer && (!region || region->context != kernel->program->context))
+        return CL_INVALID_ARG_VALUE;
+    struct sdi_wire_pointer_argument place = {0};
+    if (region) {
+        place.buffer = region->object.id;
+        place.offset = offset;
+        place.nbytes = region->nbytes - offset;
+    }
+    kernel->bound[index] = (struct sdi_bound){.buffer = region, .id = region ? region->object.id : 0, .set = true};
+    memcpy(kernel->payload + argument->at + sizeof(struct sdi_wire_arg_entry), &place, sizeof place);
+    return CL_SUCCESS;
+}
+
+static cl_int set_regions(cl_kernel kernel, size_t num, void *const *pointers)
+{
+    struct sdi_bound *found = num ? calloc(num, sizeof *found) : NULL;
+    if (num && !found)
+        return CL_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < num; i++) {
+        size_t offset;
+        cl_mem region = sdi_region_of(pointers[i], &offset);
+        if (!region || region->context != kernel->program->context) {
+            free(found);
+            return CL_INVALID_VALUE;
+        }
+        found[i] = (struct sdi_bound){.buffer = region, .id = region->object.id, .set = true};
+    }
+    free(kernel->regions);
+    kernel->regions = found;
+    kernel->num_regions = num;
+    return CL_SUCCESS;
+}
+
+cl_int sdi_clSetKernelExecInfo(cl_kernel kernel, cl_uint param, size_t size, const void *value)
+{
+    cl_uint wants_all;
+    if (!sdi_is_kernel(kernel))
+        return CL_INVALID_KERNEL;
+    if (!sdi_session.has_svm)
+        return CL_INVALID_OPERATION;
+    switch (param) {
+    case CL_KERNEL_EXEC_INFO_SVM_PTRS:
+        if ((size == 0) != (value == NULL) || size % sizeof(void *))
+            return CL_INVALID_VALUE;
+        return set_regions(kernel, size / sizeof(void *), value);
+    case CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
+        if (!value || size != sizeof wants_all)
+            return CL_INVALID_VALUE;
+        memcpy(&wants_all, value, sizeof wants_all);
+        return wants_all ? CL_INVALID_OPERATION : CL_SUCCESS;
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+static bool is_there(const struct sdi_bound *bound)
+{
+    return bound->id && sdi_is_mem(bound->buffer) && bound->buffer->object.id == bound->id;
+}
+
+size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids, size_t most)
+{
+    size_t num = 0;
+    for (uint32_t i = 0; i < kernel->table->num_args; i++)
+        if (is_there(&kernel->bound[i]) && kernel->bound[i].buffer->root->is_region && num++ < most)
+            ids[num - 1] = kernel->bound[i].buffer->root->object.id;
+    for (size_t i = 0; i < kernel->num_regions; i++)
+        if (is_there(&kernel->regions[i]) && num++ < most) {
+            sdi_named(kernel->regions[i].buffer);
+            ids[num - 1] = kernel->regions[i].id;
+        }
+    return num;
+}
