@@ -291,8 +291,7 @@ class Launcher:
             else:
                 placed.touch(recording.allocations)
             generation = placed.generation
-            is_compared = is_split and len(launch_plan.chunks) == 1 and not launch.regions
-            if self._verifier is not None and is_compared:
+            if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
                 run = partial(self._issuer.issue, binding, number, where, is_usual, issue)
                 issued = self._verifier.launch(binding, run, issue)
             else:

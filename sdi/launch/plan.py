@@ -202,7 +202,7 @@ def make_plan(
 ) -> CutPlan:
     """What the assignments ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
 
-    ``access``: what a box does, exactly or in bounds.  ``regions``: see ``Launch``; boxes may do anything there.
+    ``access``: what a box does, exactly or in bounds.  ``regions``: where each may do anything: ``Launch``.
     ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
     """
     pointers = [

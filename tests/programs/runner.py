@@ -27,9 +27,13 @@ from tests.programs._kit import Outputs
 
 
 class ProgramReport(TypedDict):
-    """What happened to one program; ``error`` is "unfinished" while it runs."""
+    """What happened to one program; ``error`` is "unfinished" while it runs.
+
+    ``lacks``: the device has not what the program needs, so it was not run.
+    """
 
     error: str | None
+    lacks: bool
     seconds: float
     kernels: dict[str, str]
 
@@ -85,20 +89,23 @@ def main() -> int:
     append(options.out, "", {})
     for name in options.only:
         faulthandler.dump_traceback_later(options.limit, exit=True)
-        reports[name] = ProgramReport(error="unfinished", seconds=0.0, kernels={})
+        reports[name] = ProgramReport(error="unfinished", lacks=False, seconds=0.0, kernels={})
         options.out.with_suffix(".json").write_text(json.dumps(reports, indent=1))
         start = time.perf_counter()
         error = None
         try:
             module = importlib.import_module(f"tests.programs.{name}")
             reports[name]["kernels"] = dict(module.KERNELS)
-            append(options.out, name, run_program(module, device))
+            reports[name]["lacks"] = lacks = not getattr(module, "NEEDS", bool)(device)
+            if not lacks:
+                append(options.out, name, run_program(module, device))
         except Exception:
             error = traceback.format_exc()
             print(error, file=sys.stderr, flush=True)
         reports[name]["error"] = error
         reports[name]["seconds"] = seconds = time.perf_counter() - start
-        print(f"{name:<28}{seconds:8.3f} s  {'ok' if error is None else 'FAILED'}", flush=True)
+        said = "FAILED" if error is not None else "not run" if reports[name]["lacks"] else "ok"
+        print(f"{name:<28}{seconds:8.3f} s  {said}", flush=True)
     faulthandler.cancel_dump_traceback_later()
     options.out.with_suffix(".json").write_text(json.dumps(reports, indent=1))
 

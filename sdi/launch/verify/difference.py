@@ -61,12 +61,15 @@ def locate_argument(
     """The argument through which byte ``offset`` of a root buffer was most likely written, and its start.
 
     Of several that name the buffer: one that the kernel writes, then the one that starts last before it.
+    (-1, 0): none does.
     """
     found = [
         (model.arguments[index].writes, value.offset, -index)
         for index, value in enumerate(values)
         if isinstance(value, BufferArgument | ImageArgument) and value.buffer == buffer_id
     ]
+    if not found:
+        return -1, 0
     reaching = [entry for entry in found if entry[1] <= offset]
     _, start, index = max(reaching or found)
     return -index, start
@@ -106,14 +109,17 @@ class Difference:
     ) -> Difference:
         """``found`` between the bytes ``split`` and ``whole``; ``at``: from locate_argument."""
         index, start = at
-        argument = model.arguments[index]
-        scalar = _scalar(argument.type_name)
-        unit = scalar[0].itemsize if scalar else max(argument.unit_nbytes, 1)
+        name, type_name, unit_nbytes = "...", "reached by pointers", 1
+        if index >= 0:
+            argument = model.arguments[index]
+            name, type_name, unit_nbytes = argument.name, argument.type_name, argument.unit_nbytes
+        scalar = _scalar(type_name)
+        unit = scalar[0].itemsize if scalar else max(unit_nbytes, 1)
         offset = max(start, 0) + (found.offset - start) // unit * unit
         stop = min(offset + unit, buffer.nbytes)
         return Difference(
-            argument.name,
-            argument.type_name,
+            name,
+            type_name,
             buffer,
             start,
             offset,

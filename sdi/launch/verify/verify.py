@@ -46,10 +46,12 @@ class _Shadow:
 
     ``device_buffer``: its copy of the buffer; ``images``: views of that.  ``before``, ``after``: arena
     offsets of the bytes from before the launch and from after the whole run; None until a launch may write
-    the buffer.
+    the buffer.  ``is_in_place``: it is no copy, since kernels that follow pointers find no other: the whole
+    run comes first, and the bytes from before are put back.
     """
 
     device_buffer: DeviceBuffer
+    is_in_place: bool = False
     images: dict[ImageView, DeviceBuffer] = field(default_factory=dict)
     before: int | None = None
     after: int | None = None
@@ -93,15 +95,15 @@ class Verifier:
         self._post = post
         self._stop = stop
         self._goes_on = goes_on
-        self._shadows: dict[int, _Shadow] = {}
+        self._shadows: dict[tuple[int, bool], _Shadow] = {}
         self._idle = completed()
 
     def launch(self, binding: Binding, run: Callable[[], Issued], issue: Issue) -> list[Ticket]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
         buffers = [used.buffer for used in binding.launch_plan.plan.buffers]
-        compared = _written(binding, buffers)
+        compared, regions = _written(binding, buffers), binding.launch.regions
         try:
-            shadows = {b.id: self._shadow(b, written=b in compared) for b in buffers}
+            shadows = {b.id: self._shadow(b, b in compared, b.id in regions) for b in buffers}
             for image in binding.launch_plan.plan.images:
                 views = shadows[image.buffer.id].images
                 if image.view not in views:
@@ -111,12 +113,14 @@ class Verifier:
             return run().tickets
         check = _Check(binding, shadows, compared)
         kept = self._keep(check, buffers, issue)
+        downloads = self._run_whole(check, buffers, kept, issue) if regions else []
         try:
             tickets = run().tickets
         except (ClError, DeviceFailed):
-            self._idle = _over(kept.values())
+            self._idle = _over([*kept.values(), *downloads])
             raise
-        downloads = self._run_whole(check, buffers, kept)
+        if not regions:
+            downloads = self._run_whole(check, buffers, kept, issue)
         for buffer in compared:
             self._memory.transfers.fetch_host(buffer, buffer.whole, issue)
         pending = [
@@ -136,11 +140,15 @@ class Verifier:
 
     # -- the second run -------------------------------------------------------------------------------
 
-    def _shadow(self, buffer: VirtualBuffer, written: bool) -> _Shadow:
+    def _shadow(self, buffer: VirtualBuffer, written: bool, is_in_place: bool) -> _Shadow:
         """The shadow of ``buffer``, made when needed.  Raises ClError when there is no room."""
-        shadow = self._shadows.get(buffer.id)
+        shadow = self._shadows.get((buffer.id, is_in_place))
         if shadow is None:
-            shadow = self._shadows[buffer.id] = _Shadow(self._device.allocate(buffer.nbytes))
+            if is_in_place:
+                shadow = _Shadow(self._memory.memories.mapped(buffer, _MEMBER), True)
+            else:
+                shadow = _Shadow(self._device.allocate(buffer.nbytes))
+            self._shadows[buffer.id, is_in_place] = shadow
             buffer.on_release.add(self._forget)
         if written and shadow.before is None:
             shadow.before = self._memory.arena.allocate(buffer.nbytes)
@@ -150,17 +158,18 @@ class Verifier:
 
     def _forget(self, buffer_id: int) -> None:
         """The application has released a buffer: its shadow goes once the last verification is over."""
-        shadow = self._shadows.pop(buffer_id, None)
-        if shadow is None:
-            return
+        keys = [(buffer_id, is_in_place) for is_in_place in (False, True)]
+        shadows = [self._shadows.pop(key) for key in keys if key in self._shadows]
 
         def free() -> None:
-            self._device.free(shadow.device_buffer)
-            for image in shadow.images.values():
-                self._device.free(image)
-            for offset in (shadow.before, shadow.after):
-                if offset is not None:
-                    self._memory.arena.free(offset)
+            for shadow in shadows:
+                if not shadow.is_in_place:
+                    self._device.free(shadow.device_buffer)
+                for image in shadow.images.values():
+                    self._device.free(image)
+                for offset in (shadow.before, shadow.after):
+                    if offset is not None:
+                        self._memory.arena.free(offset)
 
         self._idle.when_done(lambda _ticket: self._post(free))
 
@@ -188,13 +197,15 @@ class Verifier:
         return kept
 
     def _run_whole(
-        self, check: _Check, buffers: list[VirtualBuffer], kept: dict[int, Ticket]
+        self, check: _Check, buffers: list[VirtualBuffer], kept: dict[int, Ticket], issue: Issue
     ) -> list[Ticket]:
         """Run the launch whole on the shadows; the tickets of the downloads of what it wrote."""
         uploads = []
         for buffer in buffers:
             shadow = check.shadows[buffer.id]
-            if buffer in check.compared:
+            if shadow.is_in_place:
+                uploads += buffer.dependencies[HOST].before_write(buffer.whole)
+            elif buffer in check.compared:
                 uploads.append(self._restore(check, buffer, [kept[buffer.id]]))
             else:
                 host = buffer.dependencies[HOST]
@@ -209,22 +220,39 @@ class Verifier:
                 uploads.append(ticket)
         whole = GroupBox((0, 0, 0), check.binding.launch_plan.ndrange.num_groups)
         launched = self._run_box(check, whole, [self._idle, *uploads])
-        downloads = [
-            download(
-                self._device,
-                check.shadows[buffer.id].device_buffer,
-                0,
-                self._view(buffer, check.shadows[buffer.id].after),
-                [launched],
-            )
-            for buffer in check.compared
-        ]
+        downloads = []
+        for buffer in check.compared:
+            shadow = check.shadows[buffer.id]
+            if shadow.is_in_place:
+                downloads.append(self._take_back(check, buffer, launched, issue))
+                continue
+            after = self._view(buffer, shadow.after)
+            downloads.append(download(self._device, shadow.device_buffer, 0, after, [launched]))
         self._device.flush()
         return downloads or [launched]
+
+    def _take_back(self, check: _Check, buffer: VirtualBuffer, launched: Ticket, issue: Issue) -> Ticket:
+        """Keep what the whole run left of a buffer, and put the bytes from before back."""
+        shadow = check.shadows[buffer.id]
+        here = self._memory.memories.host_array(buffer, buffer.whole)
+        before, after = (
+            np.frombuffer(self._view(buffer, offset), np.uint8) for offset in (shadow.before, shadow.after)
+        )
+
+        def exchange() -> None:
+            np.copyto(after, here)
+            np.copyto(here, before)
+
+        ticket = self._memory.run_on_host(exchange, [launched], issue)
+        buffer.dependencies[HOST].written_by(buffer.whole, ticket)
+        return ticket
 
     def _restore(self, check: _Check, buffer: VirtualBuffer, waits: list[Ticket]) -> Ticket:
         """Give a shadow the bytes from before the launch."""
         shadow = check.shadows[buffer.id]
+        if shadow.is_in_place:  # nobody else uses them until it is known what differs
+            self._memory.memories.host_view(buffer, buffer.whole)[:] = self._view(buffer, shadow.before)
+            return completed()
         return upload(self._device, self._view(buffer, shadow.before), shadow.device_buffer, 0, waits)
 
     def _run_box(self, check: _Check, box: GroupBox, waits: list[Ticket]) -> Ticket:
@@ -270,7 +298,8 @@ class Verifier:
         """On sdi-host: note the first difference; where the program goes on, take the whole run's bytes."""
         values = check.binding.values
         for buffer in sorted(
-            check.compared, key=lambda b: next(k for k, v in enumerate(values) if _names(v, b.id))
+            check.compared,
+            key=lambda b: next((k for k, v in enumerate(values) if _names(v, b.id)), len(values)),
         ):
             split = self._memory.memories.host_array(buffer, buffer.whole)
             whole = np.frombuffer(self._view(buffer, check.shadows[buffer.id].after), np.uint8)
@@ -323,7 +352,10 @@ class Verifier:
         shadow = check.shadows[found.buffer.id]
         over = ByteRange(found.offset, found.offset + len(found.whole))
         after = self._view(found.buffer, shadow.after)[over.start : over.stop]
-        ticket = download(self._device, shadow.device_buffer, over.start, after, [launched])
+        if shadow.is_in_place:
+            ticket, after = launched, self._memory.memories.host_view(found.buffer, over)
+        else:
+            ticket = download(self._device, shadow.device_buffer, over.start, after, [launched])
         self._device.flush()
         yield ticket
         before = self._view(found.buffer, shadow.before)[over.start : over.stop]
@@ -335,6 +367,11 @@ class Verifier:
         name = check.binding.kernel.model.name
         text = check.difference.describe(name, len(check.binding.launch_plan.plan.boxes))
         if self._goes_on:
+            for buffer in check.compared:  # boxes were run there
+                shadow = check.shadows[buffer.id]
+                if shadow.is_in_place:
+                    after = self._view(buffer, shadow.after)
+                    self._memory.memories.host_view(buffer, buffer.whole)[:] = after
             _log.error("%s\n  the program goes on with the bytes of the whole run", text)
             check.verified.complete()
         else:
@@ -347,7 +384,7 @@ class Verifier:
 
 def _written(binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuffer]:
     """The buffers to compare: all but those that only pointers to constants name."""
-    ids = {
+    ids = set(binding.launch.regions) | {
         value.buffer
         for argument, value in zip(binding.kernel.model.arguments, binding.values, strict=True)
         if (
