@@ -30,6 +30,9 @@ EXPORTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlat
 SLOW_START_S = 2.0
 PATIENCE_S = 60.0
 _REINSTALL = "install sdi again: pip install --force-reinstall --no-deps, or make in its sources"
+_NO_SVM = (
+    "members that are not CPUs of this machine, or no address that service and applications both have free"
+)
 _DRIVER_HINT = "install a driver, for CPUs: apt-get install pocl-opencl-icd"
 
 
@@ -311,6 +314,8 @@ def _image(title: str, loader: str, environ: Mapping[str, str]) -> Finding:
     text = f"{what}: {found['device']}; device after {first:.2f} s, kernel built and run in {kernel:.2f} s"
     if first > SLOW_START_S:
         return Finding("note", "image", f"{text}: the service starts slowly")
+    if not found["svm"]:
+        text += "; no shared virtual memory: " + _NO_SVM
     return Finding("ok", "image", text)
 
 

@@ -1,7 +1,7 @@
 """A small OpenCL application for ``sdi doctor``: ``python -I -m sdi.cli.probe LOADER``.
 
 Uses the image through the given loader (a shared library) as any program would, with a kernel that is split,
-and prints one line of JSON: ``{"device": name, "first_s": seconds, "kernel_s": seconds}`` or
+and prints one line of JSON: ``{"device": name, "svm": bits, "first_s": seconds, "kernel_s": seconds}`` or
 ``{"error": what}``.  It runs in a process of its own: what goes wrong in a loader or driver stays there.
 """
 
@@ -69,6 +69,13 @@ class ProbedImage:
         self._call("clGetDeviceIDs", self._platform, c_uint64(DeviceType.ALL), c_uint(1), byref(device), None)
         return device, self._name("clGetDeviceInfo", device)
 
+    def shared_virtual_memory(self, device: c_void_p) -> int:
+        """``CL_DEVICE_SVM_CAPABILITIES``."""
+        found = c_uint64()
+        param = c_uint(DeviceInfo.SVM_CAPABILITIES)
+        self._call("clGetDeviceInfo", device, param, c_size_t(8), byref(found), None)
+        return found.value
+
     def run_kernel(self, device: c_void_p) -> None:
         """Build and run a kernel, check what it wrote."""
         context = self._create("clCreateContext", None, c_uint(1), byref(device), None, None)
@@ -120,7 +127,9 @@ def main(loader: str) -> dict[str, str | float]:
         device, name = image.first_device()
         first = time.perf_counter()
         image.run_kernel(device)
-        return {"device": name, "first_s": first - start, "kernel_s": time.perf_counter() - first}
+        ran = time.perf_counter()
+        svm = image.shared_virtual_memory(device)
+        return {"device": name, "svm": svm, "first_s": first - start, "kernel_s": ran - first}
     except (ProbeFailed, OSError, AttributeError) as error:
         return {"error": str(error)}
 

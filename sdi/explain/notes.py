@@ -61,13 +61,17 @@ class ArgumentNote:
 
 @dataclass(frozen=True, slots=True)
 class KernelNote:
-    """One kernel, whatever the launch.  ``why_whole`` and ``advice`` are empty when it may be split."""
+    """One kernel, whatever the launch.  ``why_whole`` and ``advice`` are empty when it may be split.
+
+    ``follows_pointers``: see ``KernelModel``.
+    """
 
     name: str
     line: int
     why_whole: str
     advice: str
     arguments: tuple[ArgumentNote, ...]
+    follows_pointers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,7 @@ def note_kernel(compiled: CompiledProgram, model: KernelModel, access: KernelAcc
             for index, argument in enumerate(model.arguments)
             if argument.kind in _POINTERS or (argument.kind is ArgumentKind.IMAGE and argument.writes)
         ),
+        model.follows_pointers,
     )
 
 
@@ -244,7 +249,8 @@ def _buffer_notes(
                 argument.name
                 for argument, value in zip(model.arguments, values, strict=True)
                 if isinstance(value, BufferArgument | ImageArgument) and value.buffer == used.buffer.id
-            ),
+            )
+            or ("reached by pointers",),
             _ranges(used.assignments[k].needs),
             _ranges(used.assignments[k].owns),
             _ranges(RegionSet.of(merged.over for merged in used.merged if k in merged.assignments)),

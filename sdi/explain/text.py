@@ -24,6 +24,8 @@ def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
     lines = [f"kernel {note.name}, line {note.line}: {_how(note, launch)}"]
     if note.advice:
         lines.append(f"  to have it split: {note.advice}")
+    if note.follows_pointers:
+        lines.append("  follows pointers: members use shared virtual memory where the application has it")
     precisions = {p.name: p for p in launch.precision} if launch else {}
     for argument in note.arguments:
         lines += _argument_lines(argument)

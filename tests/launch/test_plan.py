@@ -260,3 +260,15 @@ def test_what_is_not_known_of_an_argument_that_is_only_updated_may_be_any_of_its
 def test_a_pointer_reaches_to_the_end_of_its_sub_buffer_and_no_further() -> None:
     assert BufferArgument(1, 8, 16).reach(100) == 16
     assert BufferArgument(1, 8).reach(100) == 92
+
+
+def test_where_pointers_reach_each_assignment_may_do_anything_and_nothing_is_merged() -> None:
+    model = KernelModel("k", (argument(0),), None, "", "", 1)
+    maps = Maps((((AccessRange(0, EMPTY, EMPTY, Precision.EXACT)),),) * 2)
+    buffers = {1: _buffer(1, 2, True), 2: _buffer(2, 2, True)}
+    boxes = (GroupBox((0, 0, 0), (1, 1, 1)), GroupBox((1, 0, 0), (2, 1, 1)))
+    plan = make_plan(model, (BufferArgument(1, 16),), maps.over, boxes, buffers, None, (2, 1))
+    whole = RegionSet((ByteRange(0, NBYTES),))
+    for used in plan.buffers:
+        assert [(each.needs, each.owns) for each in used.assignments] == [(whole, whole)] * 2
+        assert not used.merged
