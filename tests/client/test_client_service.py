@@ -14,6 +14,8 @@ steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON
 ``SDI_FAKE_FACTS`` a JSON file of facts (hexadecimal, by parameter); ``SDI_FAKE_START`` a way to fail:
 ``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).  The log's first
 line tells what the process found when it started.  ``SDI_FAKE_DEVICES``: so many devices.
+``SDI_FAKE_SVM``: where the arena is to be in the application; the device has shared virtual memory then.
+Kernels follow pointers whose names say so (``follow...``).
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ from sdi.wire.records import (
 )
 
 ARENA_NBYTES = 8 << 30
+SVM_ADDRESS = int(os.environ.get("SDI_FAKE_SVM", "0"), 0)
 DEVICES = int(os.environ.get("SDI_FAKE_DEVICES", "1"))
 OUT_OF_RESOURCES, ALLOCATION_FAILURE, WAITED_FOR_FAILURE = -5, -4, -14
 BUILD_FAILURE, INVALID_BUILD_OPTIONS = -11, -43
@@ -201,7 +204,8 @@ def build_tables(source: str) -> tuple[list[str], bytes]:
         given = [p for p in parameters.split(",") if p.strip()]
         attributes = f"reqd_work_group_size({x},{y},{z})" if required else ""
         sizes = (int(x), int(y), int(z)) if required else (0, 0, 0)
-        entries += layout(KERNEL_ENTRY).pack(len(name), len(attributes), len(given), 0, *sizes)
+        follows = int(name.startswith("follow"))
+        entries += layout(KERNEL_ENTRY).pack(len(name), len(attributes), len(given), 0, *sizes, follows, 0)
         for device in range(DEVICES):
             local_nbytes = 64 if "static_local" in name else 0
             entries += layout(WORK_GROUP_ENTRY).pack(128 >> device, 8, local_nbytes, 16)
@@ -304,6 +308,8 @@ class Service:
             facts[0x4108] = _u64(8, 16)  # SUB_GROUP_SIZES_INTEL
         if "SDI_FAKE_TYPE" in os.environ:
             facts[0x1000] = _u64(int(os.environ["SDI_FAKE_TYPE"]))
+        if SVM_ADDRESS:
+            facts[0x1053] = _u64(1)  # SVM_CAPABILITIES: coarse-grained buffers
         entry = layout(INFO_ENTRY)
         told = list(facts.items())
         for number in range(1, DEVICES):  # each with half the groups and twice the units of the one before
@@ -313,7 +319,10 @@ class Service:
         shape = record_layout(Op.FACTS)
         version = PROTOCOL_VERSION + (os.environ.get("SDI_FAKE_START") == "old")
         record = (
-            shape.pack(shape.size + len(body), Op.FACTS, 0, version, 0, ARENA_NBYTES, len(told), 0) + body
+            shape.pack(
+                shape.size + len(body), Op.FACTS, 0, version, 0, ARENA_NBYTES, SVM_ADDRESS, len(told), 0
+            )
+            + body
         )
         sent = socket.send_fds(self.commands, [record], [self.memory])
         self.commands.sendall(record[sent:])
@@ -322,7 +331,8 @@ class Service:
         """FACTS of a service that cannot work."""
         shape, body = record_layout(Op.FACTS), padded(message)
         self.commands.sendall(
-            shape.pack(shape.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, -1, 0, 0, len(message)) + body
+            shape.pack(shape.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, -1, 0, 0, 0, len(message))
+            + body
         )
 
     def reply(self, record_id: int, status: int, value: int = 0, payload: bytes = b"") -> bytes:

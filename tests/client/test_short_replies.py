@@ -51,7 +51,7 @@ def said() -> dict[str, bytes]:
 def _facts() -> bytes:
     entry, shape = layout(records.INFO_ENTRY), record_layout(Op.FACTS)
     body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in FACTS.items())
-    head = (shape.size + len(body), Op.FACTS, 0, records.PROTOCOL_VERSION, 0, 256 << 20, len(FACTS), 0)
+    head = (shape.size + len(body), Op.FACTS, 0, records.PROTOCOL_VERSION, 0, 256 << 20, 0, len(FACTS), 0)
     return shape.pack(*head) + body
 
 
@@ -64,9 +64,9 @@ def _build(is_executable: bool) -> bytes:
     log, made = b"1:1: warning: nothing of note\n", b"the object of a program"
     name, argument = b"k", b"unused"
     limits = layout(records.WORK_GROUP_ENTRY).pack(128, 8, 0, 0)
-    kernel = layout(records.KERNEL_ENTRY).pack(len(name), 0, 0, 1, 0, 0, 0) + limits + padded(name)
+    kernel = layout(records.KERNEL_ENTRY).pack(len(name), 0, 0, 1, 0, 0, 0, 0, 0) + limits + padded(name)
     kind = layout(records.ARGUMENT_ENTRY).pack(ArgumentKind.VALUE, 4, 0x119E, 0x11A3, 0, len(argument), 3)
-    other = layout(records.KERNEL_ENTRY).pack(1, 0, 1, 0, 0, 0, 0) + limits + padded(b"o")
+    other = layout(records.KERNEL_ENTRY).pack(1, 0, 1, 0, 0, 0, 0, 0, 0) + limits + padded(b"o")
     tables = kernel + other + kind + padded(argument) + padded(b"int") if is_executable else b""
     head = layout(records.BUILD_REPLY).pack(len(log), 2 if is_executable else 0, len(made), 1, 0)
     return head + padded(log) + tables + made

@@ -6,7 +6,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -82,11 +82,12 @@ class Loop:
         assert found is not None
         return found
 
-    def step(self, factor: int = 5, shift: float = 2.5) -> int:
+    def step(self, factor: int = 5, shift: float = 2.5, regions: Sequence[int] = ()) -> int:
         """One launch that writes the first buffer."""
         values = struct.pack("<i", factor), struct.pack("<f", shift)
         self.truth[0] = self.truth[0] * np.int32(3) + np.int32(factor + int(shift))
-        return self.client.launch(self.build, [(self.a, 0), *values], [ITEMS], [16], kernel_index=STEP)
+        arguments = [(self.a, 0), *values]
+        return self.client.launch(self.build, arguments, [ITEMS], [16], kernel_index=STEP, regions=regions)
 
     def mix(self) -> int:
         """One launch that reads it and writes the second."""
@@ -182,6 +183,20 @@ def test_loops_are_replayed_with_the_same_bytes(serve: Serve, members: int, chan
     kernels = [loop.client.session.counters.kernel(name) for name in ("advance", "blend")]
     assert all(list(kernel.members_used) == [members] for kernel in kernels)
     assert kernels[0].members_used == kernels[1].members_used
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_launches_that_reach_regions_are_not_replayed_nor_taken_for_others(
+    serve: Serve, members: int
+) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.settle()
+    for regions in ([loop.a], [loop.b], [loop.b, loop.a]):
+        for _ in range(4):
+            assert loop.replayed(lambda: loop.step(regions=regions)) == 0  # noqa: B023
+    loop.check()
+    loop.settle()
+    loop.check()
 
 
 def test_many_launches_at_once_are_replayed(serve: Serve) -> None:

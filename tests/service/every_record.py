@@ -24,6 +24,8 @@ __kernel void look(read_only image2d_t from, sampler_t how, write_only image2d_t
     int2 at = (int2)(get_global_id(0), get_global_id(1));
     write_imagef(to, at, read_imagef(from, how, at + 1));
 }
+struct node { __global struct node *next; ulong x; };
+__kernel void follow(__global struct node *n) { while (n) { n->x++; n = n->next; } }
 __kernel void say(int k) { if (k == get_global_id(0)) printf("at %d\\n", k); }
 """
 HEADER = "#define K 3\n"
@@ -86,6 +88,17 @@ def memory(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> None
         queue.finish()
 
 
+def regions(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> None:
+    """A list of two nodes in shared virtual memory; filled and copied."""
+    nodes, other = (cl.svm_empty(ctx, cl.svm_mem_flags.READ_WRITE, 4, np.uint64) for _ in range(2))
+    with cl.SVM(nodes).map_rw(queue) as mapped:
+        mapped[:] = nodes.ctypes.data + 16, 1, 0, 1
+    cl.Kernel(program, "follow")(queue, (1,), (1,), cl.SVM(nodes))
+    cl.enqueue_svm_memfill(queue, cl.SVM(other), np.uint64(3))
+    cl.enqueue_copy(queue, cl.SVM(other), cl.SVM(nodes))
+    queue.finish()
+
+
 def images(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> None:
     """The same of pixels."""
     form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
@@ -132,6 +145,7 @@ def main() -> None:
     buffers(ctx, queue, program)
     memory(ctx, queue, program)
     images(ctx, queue, program)
+    regions(ctx, queue, program)
     sub_groups(ctx.devices[0], cl.Kernel(program, "say"))
     programs(ctx, queue)
 

@@ -106,6 +106,8 @@ def _assert_inside(rectangle: Rectangle, total: int | None) -> None:
 
 def _assert_bound(launch: Launch, replay: Replay) -> None:
     kernels, buffers = replay.kernels.get(launch.build), replay.door.buffers
+    assert all(isinstance(region, int) for region in launch.regions)
+    assert not set(launch.regions) & (replay.kernels.keys() - buffers.keys()), "a build as a region"
     if kernels is None:
         return
     for value in decode_arguments(kernels[launch.kernel_index], launch):

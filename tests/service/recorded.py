@@ -124,6 +124,8 @@ def kinds(stream: Stream) -> set[str]:
             found.add("FILL of an image")
         if op is Op.NDRANGE:
             found |= {f"NDRANGE with {kind.name}" for kind in _argument_kinds(record, fields)}
+            if field_of(op, fields, "num_regions"):
+                found.add("NDRANGE with regions")
         if op in COMMANDS and fields[5]:
             found.add("a wait list")
     return found
@@ -140,7 +142,13 @@ def _argument_kinds(record: bytes, fields: tuple[int, ...]) -> Iterator[Argument
 WANTED = frozenset(
     {op.name for op in KINDS}
     | {f"{name} of a rectangle" for name in ("READ", "WRITE", "COPY", "FILL", "MAP", "UNMAP")}
-    | {"FILL of an image", "WRITE with its bytes", "WRITE of staged bytes", "a wait list"}
+    | {
+        "FILL of an image",
+        "WRITE with its bytes",
+        "WRITE of staged bytes",
+        "a wait list",
+        "NDRANGE with regions",
+    }
     | {f"NDRANGE with {kind.name}" for kind in ArgumentKind}
 )
 """What recorded programs have to tell."""

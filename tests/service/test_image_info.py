@@ -87,7 +87,6 @@ def test_versions_agree(answers: dict[int, bytes]) -> None:
 def test_what_is_absent_is_said_to_be_absent(answers: dict[int, bytes]) -> None:
     nothing = {
         "sub-devices": (0x1043, 0x1044, 0x1045, 0x1046),
-        "shared virtual memory": (0x1053,),
         "queues on the device": (0x104E, 0x104F, 0x1050, 0x1051, 0x1052, 0x1070),
         "pipes": (0x1055, 0x1056, 0x1057, 0x1071),
         "intermediate language": (0x105B, 0x1061),
@@ -110,6 +109,10 @@ def test_what_is_absent_is_said_to_be_absent(answers: dict[int, bytes]) -> None:
     unsupported = {"cl_khr_depth_images", "cl_khr_il_program", "cl_khr_spir"}
     assert not unsupported & set(extensions)
     assert number(answers[0x1029]) == 1  # kernels, no native kernels
+
+
+def test_shared_virtual_memory_is_of_coarse_grained_buffers(answers: dict[int, bytes]) -> None:
+    assert number(answers[0x1053]) == 1
 
 
 def test_no_memory_is_the_hosts_own(answers: dict[int, bytes]) -> None:

@@ -343,6 +343,7 @@ def test_commands_on_what_is_gone_get_a_status_and_leave_the_session_alive(serve
         (client.command(Op.READ, buffer=12345, region=[4, 1, 1]), Status.INVALID_MEM_OBJECT),
         (client.command(Op.MARKER, queue=777), Status.INVALID_COMMAND_QUEUE),
         (client.launch(build, [(999, 0), ints(1)], [16], [4]), Status.INVALID_MEM_OBJECT),
+        (client.launch(build, [(a, 0), ints(1)], [16], [4], regions=[a, 999]), Status.INVALID_MEM_OBJECT),
         (client.launch(build, [(a, 0), ints(1)], [16], [5]), Status.INVALID_WORK_GROUP_SIZE),
         (client.launch(999, [(a, 0), ints(1)], [16], [4]), Status.INVALID_PROGRAM_EXECUTABLE),
     ]
@@ -397,6 +398,10 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
         client.launch(build, [(a, 0, 65), ints(1)], [16], [4])
         client.launch(build, [(a, 64), ints(1)], [16], [4])
         client.launch(build, [(QUEUE, 0), ints(1)], [16], [4])
+        client.launch(build, [(a, 0), ints(1)], [16], [4], regions=[a, QUEUE])
+        client.launch(build, [(a, 0), ints(1)], [16], [4], regions=[a], num_regions=2)
+        client.launch(build, [(a, 0), ints(1)], [16], [4], regions=[a], num_regions=0)
+        client.launch(build, [(a, 0), ints(1)], [16], [4], num_regions=(1 << 32) - 1)
         client.launch(build, [(a, 0), ints(1)], [16], [4], kernel_index=9)
         client.launch(a, [(a, 0), ints(1)], [16], [4])
         client.launch(build, [(a, 0), ints(1)], [0], [4])
@@ -430,7 +435,9 @@ def test_records_that_break_a_rule_are_refused_by_the_name_of_the_field(serve: S
     fields += (
         " carried_nbytes" * 4
         + " staged_at" * 6
-        + " buffer queue wait num_args arguments num_args argument argument argument kernel_index build"
+        + " buffer queue wait num_args arguments num_args argument argument argument regions"
+        + " args_nbytes" * 3
+        + " kernel_index build"
     )
     fields += " global_size local_size global_size id id buffer_nbytes slot slot id id id"
     fields += " options_nbytes options_nbytes num_objects num_headers"

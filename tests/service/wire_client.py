@@ -279,10 +279,11 @@ class WireClient:
         global_size: Sequence[int],
         local_size: Sequence[int] | None,
         kernel_index: int = 0,
+        regions: Sequence[int] = (),
         **more: int | Sequence[int],
     ) -> int:
         """Enqueue a kernel.  Arguments: a value, (buffer, offset), (buffer, offset, bytes), a ``__local``
-        size, or (kind, bytes).
+        size, or (kind, bytes).  ``regions``: buffers that it may reach through pointers.
         """
         entries = b""
         for argument in arguments:
@@ -300,7 +301,7 @@ class WireClient:
         fill = [1] * (3 - len(global_size))
         return self.command(
             Op.NDRANGE,
-            entries,
+            entries + struct.pack(f"<{len(regions)}Q", *regions),
             build=build,
             kernel_index=kernel_index,
             work_dim=len(global_size),
@@ -308,7 +309,7 @@ class WireClient:
             local_size=[*local_size, *fill] if local_size else [0, 0, 0],
             num_args=len(arguments),
             args_nbytes=len(entries),
-            **more,
+            **{"num_regions": len(regions)} | more,
         )
 
     def read(self, buffer: int, nbytes: int, offset: int = 0) -> bytes:
