@@ -523,6 +523,9 @@ class Service:
             case Op.READ if r["unasked"] and self.withholds:
                 self.withheld.append((node, r))
                 return None
+            case Op.READ if r["into"]:
+                at, n = self.buffers[r["buffer"]] + r["offset"], r["region"][0]
+                arena[r["into"] : r["into"] + n] = arena[at : at + n]
             case Op.READ | Op.WRITE:
                 self.announce(node, r, r["region"][0] * r["region"][1] * r["region"][2])
                 return None

@@ -50,9 +50,9 @@ void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbyte
     return head;
 }
 
-void sdi_record_cut(struct sdi_record *record)
+void sdi_record_cut(struct sdi_record *record, size_t tail_nbytes)
 {
-    record->nbytes = (size_t)(record->tail - record->at);
+    record->nbytes = (size_t)(record->tail - record->at) + tail_nbytes;
     ((struct sdi_wire_header *)record->at)->nbytes = (uint32_t)record->nbytes;
 }
 

@@ -171,11 +171,16 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
     return sdi_fill(queue, CL_COMMAND_FILL_BUFFER, buffer, pattern, pattern_nbytes, offset, nbytes, waits, event);
 }
 
+bool sdi_pattern_fits(const void *pattern, size_t pattern_nbytes, size_t offset, size_t nbytes)
+{
+    return pattern && pattern_nbytes != 0 && pattern_nbytes <= SDI_PATTERN_MAX_NBYTES
+           && !(pattern_nbytes & (pattern_nbytes - 1)) && offset % pattern_nbytes == 0 && nbytes % pattern_nbytes == 0;
+}
+
 cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
                 size_t offset, size_t nbytes, struct sdi_waits waits, cl_event *event)
 {
-    if (!pattern || pattern_nbytes == 0 || pattern_nbytes > SDI_PATTERN_MAX_NBYTES
-        || pattern_nbytes & (pattern_nbytes - 1) || offset % pattern_nbytes || nbytes % pattern_nbytes)
+    if (!sdi_pattern_fits(pattern, pattern_nbytes, offset, nbytes))
         return CL_INVALID_VALUE;
     cl_int status = sdi_check_waits(queue->context, waits);
     if (status)

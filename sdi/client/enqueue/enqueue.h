@@ -34,8 +34,8 @@ struct sdi_record {
  * list unless `keep` (where an empty list means "everything before"). */
 void *sdi_record_open(struct sdi_record *record, uint32_t op, size_t fixed_nbytes, struct sdi_waits waits, bool keep,
                       size_t tail_nbytes);
-/* Does without the variable part. */
-void sdi_record_cut(struct sdi_record *record);
+/* Keeps of the variable part so many bytes, a multiple of 8. */
+void sdi_record_cut(struct sdi_record *record, size_t tail_nbytes);
 void sdi_record_close(struct sdi_record *record);
 
 struct sdi_command {
@@ -161,6 +161,8 @@ cl_int sdi_copy(cl_command_queue queue, cl_uint type, cl_mem source, const struc
 /* Enqueues a copy of a run of bytes to a device, by any queue. */
 cl_int sdi_copy_to(cl_command_queue queue, cl_device_id device, cl_uint type, cl_mem source, size_t source_offset,
                    cl_mem target, size_t target_offset, size_t nbytes, struct sdi_waits waits, cl_event *event);
+/* Whether such a pattern can fill these bytes. */
+bool sdi_pattern_fits(const void *pattern, size_t pattern_nbytes, size_t offset, size_t nbytes);
 /* Enqueues a fill of these bytes, counted from the object's first, which it has. */
 cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
                 size_t offset, size_t nbytes, struct sdi_waits waits, cl_event *event);

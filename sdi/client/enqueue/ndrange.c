@@ -146,9 +146,9 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         return status;
     struct sdi_record record;
     size_t args_nbytes = kernel->table->payload_nbytes;
-    size_t num_regions = range.kernel->follows_pointers ? sdi_kernel_regions(kernel, NULL, 0) : 0;
+    size_t most_regions = range.kernel->follows_pointers ? sdi_kernel_regions_most(kernel) : 0;
     struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false,
-                                                   args_nbytes + num_regions * sizeof(uint64_t));
+                                                   args_nbytes + most_regions * sizeof(uint64_t));
     if (!body) {
         sdi_host_unuse(uses);
         return CL_OUT_OF_HOST_MEMORY;
@@ -165,9 +165,11 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
     body->num_args = kernel->table->num_args;
     body->args_nbytes = (uint32_t)args_nbytes;
     body->member = sdi_queue_member(queue);
-    body->num_regions = (uint32_t)num_regions;
     memcpy(record.tail, kernel->payload, args_nbytes);
-    sdi_kernel_regions(kernel, (uint64_t *)(record.tail + args_nbytes), num_regions);
+    if (most_regions) {
+        body->num_regions = (uint32_t)sdi_kernel_regions(kernel, (uint64_t *)(record.tail + args_nbytes));
+        sdi_record_cut(&record, args_nbytes + body->num_regions * sizeof(uint64_t));
+    }
     return sdi_enqueue_using(&record, queue, type, uses, event);
 }
 

@@ -2,11 +2,34 @@
 #include "enqueue/enqueue.h"
 #include "threads/threads.h"
 
-static cl_int check(cl_command_queue queue, struct sdi_waits waits)
+static cl_int check(cl_command_queue queue)
 {
     if (!sdi_is_command_queue(queue))
         return CL_INVALID_COMMAND_QUEUE;
-    return sdi_session.has_svm ? sdi_check_waits(queue->context, waits) : CL_INVALID_OPERATION;
+    return sdi_session.has_svm ? CL_SUCCESS : CL_INVALID_OPERATION;
+}
+
+/* Waits for a command that blocks; its event is the application's if it wants it. */
+static cl_int finish(cl_int status, cl_event own, bool blocking, cl_event *event)
+{
+    if (!status && blocking)
+        status = sdi_clWaitForEvents(1, &own);
+    if (own && event && !status)
+        *event = own;
+    else if (own)
+        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
+    return status;
+}
+
+/* A command on no bytes only takes its place in the order. */
+static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, bool blocking, struct sdi_waits waits,
+                              cl_event *event)
+{
+    cl_event own = NULL;
+    cl_int status = sdi_check_waits(queue->context, waits);
+    if (!status)
+        status = sdi_mark(queue, type, waits, blocking || event ? &own : NULL);
+    return finish(status, own, blocking, event);
 }
 
 /* ---- free ----------------------------------------------------------------------------------------------------- */
@@ -23,12 +46,11 @@ struct freeing {
 static void free_them(cl_event event, cl_int status, void *data)
 {
     struct freeing *freeing = data;
-    (void)status;
-    if (freeing->notify)
+    bool is_executed = status == CL_COMPLETE; /* else what it waits for failed */
+    if (is_executed && freeing->notify)
         freeing->notify(freeing->queue, freeing->num, freeing->pointers, freeing->data);
-    else
-        for (cl_uint i = 0; i < freeing->num; i++)
-            sdi_clSVMFree(freeing->context, freeing->pointers[i]);
+    for (cl_uint i = 0; is_executed && !freeing->notify && i < freeing->num; i++)
+        sdi_clSVMFree(freeing->context, freeing->pointers[i]);
     free(freeing);
     sdi_release(event, SDI_EVENT, CL_INVALID_EVENT);
 }
@@ -38,11 +60,14 @@ cl_int sdi_clEnqueueSVMFree(cl_command_queue queue, cl_uint num_pointers, void *
                             const cl_event *list, cl_event *event)
 {
     struct sdi_waits waits = {num, list};
-    cl_int status = check(queue, waits);
+    cl_int status = check(queue);
     if (status)
         return status;
     if ((num_pointers == 0) != (pointers == NULL))
         return CL_INVALID_VALUE;
+    status = sdi_check_waits(queue->context, waits);
+    if (status)
+        return status;
     struct freeing *freeing = malloc(sizeof *freeing + num_pointers * sizeof *pointers);
     if (!freeing)
         return CL_OUT_OF_HOST_MEMORY;
@@ -55,11 +80,17 @@ cl_int sdi_clEnqueueSVMFree(cl_command_queue queue, cl_uint num_pointers, void *
         free(freeing);
         return status;
     }
-    if (event) {
-        sdi_retain(own, SDI_EVENT, CL_INVALID_EVENT);
-        *event = own;
+    sdi_retain(own, SDI_EVENT, CL_INVALID_EVENT); /* one reference is the callback's */
+    status = sdi_clSetEventCallback(own, CL_COMPLETE, free_them, freeing);
+    if (status) {
+        free(freeing);
+        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
     }
-    return sdi_clSetEventCallback(own, CL_COMPLETE, free_them, freeing);
+    if (!status && event)
+        *event = own;
+    else
+        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
+    return status;
 }
 
 /* ---- copies and fills ------------------------------------------------------------------------------------------- */
@@ -71,13 +102,7 @@ static cl_int copy(cl_command_queue queue, cl_mem target, size_t to, cl_mem sour
     cl_event own = NULL;
     cl_int status = sdi_copy_to(queue, queue->device, CL_COMMAND_SVM_MEMCPY, source, from, target, to, nbytes, waits,
                                 blocking || event ? &own : NULL);
-    if (!status && blocking)
-        status = sdi_clWaitForEvents(1, &own);
-    if (own && event && !status)
-        *event = own;
-    else if (own)
-        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
-    return status;
+    return finish(status, own, blocking, event);
 }
 
 /* Between memory of the application and such memory: through a buffer, since what is before it in the queue may have
@@ -107,22 +132,21 @@ cl_int sdi_clEnqueueSVMMemcpy(cl_command_queue queue, cl_uint blocking, void *to
 {
     struct sdi_waits waits = {num, list};
     size_t at_source = 0, at_target = 0;
-    cl_int status = check(queue, waits);
+    cl_int status = check(queue);
     if (status)
         return status;
-    if (nbytes == 0) {
-        status = sdi_mark(queue, CL_COMMAND_SVM_MEMCPY, waits, event);
-        return !status && blocking ? sdi_clFinish(queue) : status;
-    }
     if (!to || !from)
         return CL_INVALID_VALUE;
+    if (nbytes == 0)
+        return enqueue_nothing(queue, CL_COMMAND_SVM_MEMCPY, blocking != 0, waits, event);
     if ((uintptr_t)to - (uintptr_t)from < nbytes || (uintptr_t)from - (uintptr_t)to < nbytes)
         return CL_MEM_COPY_OVERLAP;
     cl_mem source = sdi_region_of(from, &at_source), target = sdi_region_of(to, &at_target);
-    if (source)
-        status = sdi_region_bytes(queue->context, from, nbytes, &source, &at_source);
-    if (!status && target)
-        status = sdi_region_bytes(queue->context, to, nbytes, &target, &at_target);
+    if ((source && source->context != queue->context) || (target && target->context != queue->context))
+        return CL_INVALID_CONTEXT;
+    if ((source && nbytes > source->nbytes - at_source) || (target && nbytes > target->nbytes - at_target))
+        return CL_INVALID_VALUE;
+    status = sdi_check_waits(queue->context, waits);
     if (status)
         return status;
     if (source && target)
@@ -141,13 +165,13 @@ cl_int sdi_clEnqueueSVMMemFill(cl_command_queue queue, void *pointer, const void
     struct sdi_waits waits = {num, list};
     cl_mem region;
     size_t offset;
-    cl_int status = check(queue, waits);
+    cl_int status = check(queue);
     if (status)
         return status;
-    if (!pointer)
+    if (!pointer || !sdi_pattern_fits(pattern, pattern_nbytes, (uintptr_t)pointer, nbytes))
         return CL_INVALID_VALUE;
     if (nbytes == 0)
-        return sdi_mark(queue, CL_COMMAND_SVM_MEMFILL, waits, event);
+        return enqueue_nothing(queue, CL_COMMAND_SVM_MEMFILL, false, waits, event);
     status = sdi_region_bytes(queue->context, pointer, nbytes, &region, &offset);
     if (status)
         return status;
@@ -162,7 +186,7 @@ cl_int sdi_clEnqueueSVMMap(cl_command_queue queue, cl_uint blocking, cl_ulong fl
     struct sdi_waits waits = {num, list};
     cl_mem region;
     size_t offset;
-    cl_int status = check(queue, waits);
+    cl_int status = check(queue);
     if (status)
         return status;
     if (!pointer || nbytes == 0)
@@ -180,12 +204,14 @@ cl_int sdi_clEnqueueSVMMap(cl_command_queue queue, cl_uint blocking, cl_ulong fl
 cl_int sdi_clEnqueueSVMUnmap(cl_command_queue queue, void *pointer, cl_uint num, const cl_event *list, cl_event *event)
 {
     struct sdi_waits waits = {num, list};
+    cl_mem region;
     size_t offset;
-    cl_int status = check(queue, waits);
-    if (status)
-        return status;
-    cl_mem region = pointer ? sdi_region_of(pointer, &offset) : NULL;
-    return region ? sdi_unmap(queue, CL_COMMAND_SVM_UNMAP, region, pointer, waits, event) : CL_INVALID_VALUE;
+    cl_int status = check(queue);
+    if (!status)
+        status = sdi_region_bytes(queue->context, pointer, 1, &region, &offset);
+    if (!status)
+        status = sdi_check_waits(queue->context, waits);
+    return status ? status : sdi_unmap(queue, CL_COMMAND_SVM_UNMAP, region, pointer, waits, event);
 }
 
 cl_int sdi_clEnqueueSVMMigrateMem(cl_command_queue queue, cl_uint num_pointers, const void **pointers,
@@ -193,7 +219,7 @@ cl_int sdi_clEnqueueSVMMigrateMem(cl_command_queue queue, cl_uint num_pointers, 
                                   cl_event *event)
 {
     struct sdi_waits waits = {num, list};
-    cl_int status = check(queue, waits);
+    cl_int status = check(queue);
     if (status)
         return status;
     if (num_pointers == 0 || !pointers || flags & ~(cl_ulong)CL_MIGRATE_MEM_OBJECT_KNOWN)
@@ -208,6 +234,8 @@ cl_int sdi_clEnqueueSVMMigrateMem(cl_command_queue queue, cl_uint num_pointers, 
         if (!status)
             places[i] = nbytes ? (struct sdi_extent){region, offset, nbytes} : (struct sdi_extent){region, 0, region->nbytes};
     }
+    if (!status)
+        status = sdi_check_waits(queue->context, waits);
     if (!status)
         status = sdi_migrate(queue, CL_COMMAND_SVM_MIGRATE_MEM, num_pointers, places, flags, waits, event);
     free(places);

@@ -62,7 +62,7 @@ static cl_int write_now(struct sdi_record *record, struct sdi_command *command, 
 {
     struct sdi_rec_write *body = (struct sdi_rec_write *)record->at;
     if (way != CARRIED)
-        sdi_record_cut(record);
+        sdi_record_cut(record, 0);
     command->there_ns = sdi_now_ns();
     if (way == EARLY) {
         body->written_ns = command->there_ns;
@@ -140,7 +140,7 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
                                                                                   : NOT_NOW;
     if (way != NOT_NOW && may_read(record, transfer))
         return write_now(record, command, transfer, way, blocking, event);
-    sdi_record_cut(record);
+    sdi_record_cut(record, 0);
     size_t span = (transfer->region[1] - 1) * transfer->arena_row + (transfer->region[2] - 1) * transfer->arena_slice
                   + transfer->region[0];
     sdi_named(transfer->root);

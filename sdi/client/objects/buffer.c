@@ -115,7 +115,9 @@ static cl_mem over_region(cl_context context, cl_mem region, size_t offset, cl_u
         return sdi_fail(errcode_ret, CL_INVALID_CONTEXT);
     if (nbytes > region->nbytes - offset)
         return sdi_fail(errcode_ret, CL_INVALID_BUFFER_SIZE);
-    cl_mem view = sdi_new_view(region, flags & ACCESS_FLAGS ? flags : flags | CL_MEM_READ_WRITE, offset, nbytes);
+    if (sdi_session_dead())
+        return sdi_fail(errcode_ret, CL_OUT_OF_RESOURCES);
+    cl_mem view = sdi_new_view(region, flags, offset, nbytes);
     if (!view)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     view->uses_svm = true;

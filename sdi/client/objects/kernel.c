@@ -150,6 +150,20 @@ cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *
     return status;
 }
 
+/* False: no memory. */
+static bool copy_regions(cl_kernel kernel, cl_kernel source)
+{
+    size_t num = source->num_regions;
+    if (num == 0)
+        return true;
+    kernel->regions = calloc(num, sizeof *kernel->regions);
+    if (!kernel->regions)
+        return false;
+    memcpy(kernel->regions, source->regions, num * sizeof *kernel->regions);
+    kernel->num_regions = num;
+    return true;
+}
+
 cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
 {
     if (!sdi_is_kernel(source))
@@ -160,11 +174,7 @@ cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
     if (kernel) {
         memcpy(kernel->payload, source->payload, source->table->payload_nbytes);
         memcpy(kernel->bound, source->bound, source->table->num_args * sizeof *source->bound);
-        kernel->regions = calloc(source->num_regions + 1, sizeof *source->regions);
-        if (kernel->regions) {
-            memcpy(kernel->regions, source->regions, source->num_regions * sizeof *source->regions);
-            kernel->num_regions = source->num_regions;
-        } else {
+        if (!copy_regions(kernel, source)) {
             status = CL_OUT_OF_HOST_MEMORY;
             sdi_discard(kernel);
             kernel = NULL;

@@ -77,10 +77,13 @@ bool sdi_image_fits(cl_mem image, const struct sdi_argument *argument);
 
 /* No lock held.  The root of the region that has the byte at `at`, and how far in that is; NULL: there is none. */
 cl_mem sdi_region_of(const void *at, size_t *offset);
-/* No lock held.  The same for `nbytes` from there on, for a command; CL_SUCCESS or the code for what is wrong. */
+/* No lock held.  The same for `nbytes` from there on, for a command; CL_SUCCESS or the code for what is wrong: also
+ * where there is none. */
 cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_mem *region, size_t *offset);
-/* No lock held.  Ids of the regions that a kernel may reach through pointers, at most `most`; how many there are. */
-size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids, size_t most);
+/* How many regions a kernel can reach through pointers at most. */
+size_t sdi_kernel_regions_most(cl_kernel kernel);
+/* No lock held.  Writes the ids of those that live, which a launch names; how many these are. */
+size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids);
 
 /* ---- bytes.c ---------------------------------------------------------------------------------------------- */
 

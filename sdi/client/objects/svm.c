@@ -3,7 +3,7 @@
 #include "objects/memory.h"
 
 #define REGION_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
-enum { ALIGNMENT_MAX = 128 }; /* of the largest type; places in the arena are whole pages */
+enum { ALIGNMENT_MAX = 4096 }; /* places in the arena are whole pages */
 
 static cl_mem *regions; /* by address; client lock */
 static size_t num_regions, room;
@@ -33,13 +33,13 @@ cl_mem sdi_region_of(const void *at, size_t *offset)
 {
     if (!sdi_session.has_svm || (uintptr_t)at - (uintptr_t)sdi_session.arena >= sdi_session.arena_nbytes)
         return NULL;
-    sdi_lock();
+    sdi_lock(); /* what is found may be freed by another thread as soon as it is let go of */
     size_t below = num_below(at);
     cl_mem found = below ? regions[below - 1] : NULL;
+    *offset = found ? (size_t)((const char *)at - found->bytes) : 0;
+    if (found && *offset >= found->nbytes)
+        found = NULL;
     sdi_unlock();
-    if (!found || (size_t)((const char *)at - found->bytes) >= found->nbytes)
-        return NULL;
-    *offset = (size_t)((const char *)at - found->bytes);
     return found;
 }
 
@@ -175,21 +175,30 @@ cl_int sdi_clSetKernelExecInfo(cl_kernel kernel, cl_uint param, size_t size, con
     }
 }
 
-static bool is_there(const struct sdi_bound *bound)
+/* Client lock held. */
+static size_t add_region(const struct sdi_bound *bound, uint64_t *id)
 {
-    return bound->id && sdi_is_mem(bound->buffer) && bound->buffer->object.id == bound->id;
+    if (!bound->id || !sdi_is_mem(bound->buffer) || bound->buffer->object.id != bound->id
+        || !bound->buffer->root->is_region)
+        return 0;
+    sdi_named(bound->buffer);
+    *id = bound->buffer->root->object.id;
+    return 1;
 }
 
-size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids, size_t most)
+size_t sdi_kernel_regions_most(cl_kernel kernel)
+{
+    return kernel->table->num_args + kernel->num_regions;
+}
+
+size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids)
 {
     size_t num = 0;
+    sdi_lock(); /* meanwhile other threads free regions that this launch need not reach */
     for (uint32_t i = 0; i < kernel->table->num_args; i++)
-        if (is_there(&kernel->bound[i]) && kernel->bound[i].buffer->root->is_region && num++ < most)
-            ids[num - 1] = kernel->bound[i].buffer->root->object.id;
+        num += add_region(&kernel->bound[i], ids + num);
     for (size_t i = 0; i < kernel->num_regions; i++)
-        if (is_there(&kernel->regions[i]) && num++ < most) {
-            sdi_named(kernel->regions[i].buffer);
-            ids[num - 1] = kernel->regions[i].id;
-        }
+        num += add_region(&kernel->regions[i], ids + num);
+    sdi_unlock();
     return num;
 }
