@@ -28,6 +28,7 @@ from tests.client import (
     test_client_several,
     test_client_sub_groups,
     test_client_svm,
+    test_client_svm_commands,
     test_client_wrong,
 )
 from tests.client.test_client_setting import environment, fake_python, library, run, run_program, vendors
@@ -47,6 +48,7 @@ MODULES = (
     test_client_several,
     test_client_sub_groups,
     test_client_svm,
+    test_client_svm_commands,
     test_client_wrong,
 )
 CASES = [
@@ -77,7 +79,7 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
         env["SDI_FAKE_SUB_GROUPS"] = "sizes" if name in test_client_sub_groups.WITH_SIZES else "yes"
     if name in test_client_recycling.POISONED:
         env["SDI_FAKE_RECYCLING"] = "poisoned"
-    if module == "test_client_svm" and name not in test_client_svm.WITHOUT:
+    if module.startswith("test_client_svm") and name not in test_client_svm.WITHOUT:
         env["SDI_FAKE_SVM"] = hex(test_client_svm.ADDRESS)
     if module == "test_client_several":
         env["SDI_FAKE_DEVICES"] = str(test_client_several.DEVICES)

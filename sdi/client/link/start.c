@@ -140,7 +140,6 @@ static void *map_at(uint64_t address, int fd, uint64_t nbytes)
         void *at = mmap(wanted, nbytes, PROT_READ | PROT_WRITE, shared | MAP_FIXED_NOREPLACE, fd, 0);
         if (at != MAP_FAILED)
             return at; /* elsewhere: an old kernel takes the address for a hint */
-        sdi_log("no shared virtual memory: something is at %p already", wanted);
     }
     return mmap(NULL, nbytes, PROT_READ | PROT_WRITE, shared, fd, 0);
 }
@@ -164,6 +163,8 @@ static bool map_arena(int fd, uint64_t nbytes, uint64_t address)
     sdi_session.arena = at;
     sdi_session.arena_nbytes = nbytes;
     sdi_session.has_svm = address && (uintptr_t)at == address;
+    if (address && !sdi_session.has_svm)
+        sdi_log("no shared virtual memory: the application has no room at %#llx", (unsigned long long)address);
     sdi_session.header = at;
     sdi_session.slots = (struct sdi_wire_slot *)(sdi_session.arena + SDI_SLOTS_OFFSET);
     return sdi_session.header->magic == SDI_MAGIC;
