@@ -432,20 +432,19 @@ def threads_allocate_and_free(cl: Cl) -> None:
 def regions_are_freed_while_another_thread_launches(cl: Cl) -> None:
     svm = Svm(cl)
     kept, number = svm.region(bytes(64))
-    kernel = svm.kernel("follow", kept, None)
-    for _ in range(10):
-        given = [svm.alloc(64) for _ in range(300)]  # the kernel need not reach them
+    kernel, other = svm.kernel("follow", kept, None), cl.queue(svm.context)
+    for _ in range(3):
+        given = [svm.alloc(64) for _ in range(1000)]  # the kernel need not reach them
         cl.check(svm.reach(kernel, *given))
-        thread = threading.Thread(
-            target=lambda given=given: [cl.clSVMFree(svm.context, each) for each in given]
-        )
-        thread.start()
-        while thread.is_alive():
+        freed = len(cl.records("RECYCLE_BUFFER")) + len(given)
+        cl.check(cl.clEnqueueSVMFree(other, len(given), handles(given), None, None, 0, None, None))
+        for _ in range(100):
             cl.launch(svm.queue, kernel)
-        thread.join()
+        until(lambda freed=freed: len(cl.records("RECYCLE_BUFFER")) == freed)
         assert svm.launched(kernel) == [number]
     found = [regions_of(record) for record in cl.records("NDRANGE")]
     assert all(regions[0] == number and 0 not in regions for regions in found)
+    assert all(len(set(regions)) == len(regions) for regions in found)
 
 
 def a_child_forgets_regions(cl: Cl) -> None:
