@@ -185,7 +185,7 @@ def _launch(client: WireClient, case: str, build: int, buffers: list[int], step:
     entries = b"".join(values)
     command = client.new_id()
     body = layout(COMMAND).pack(1, 1 + step, 0) + layout(BODY[Op.NDRANGE]).pack(
-        build, 0, index, 2 if case == "jacobi" else 1, 0, 0, 0, *size, *local, len(values), len(entries)
+        build, 0, index, 2 if case == "jacobi" else 1, 0, 0, 0, *size, *local, len(values), len(entries), 0, 0
     )
     tail = body + padded(entries)
     header = layout(HEADER)

@@ -130,11 +130,18 @@ def _pattern(record: CommandRecord) -> bytes:
     return pattern
 
 
-def _arguments_and_regions(record: CommandRecord) -> tuple[bytes, tuple[int, ...]]:
+def _arguments(record: CommandRecord) -> bytes:
+    """The arguments where ids of regions follow them."""
     nbytes, num, found = record["args_nbytes"], record["num_regions"], record.variable
     if len(found) != nbytes + -nbytes % 8 + 8 * num:
         raise BadRecord("args_nbytes", f"{nbytes} and {num} regions with {len(found)} bytes behind")
-    return found[:nbytes], struct.unpack_from(f"<{num}Q", found, len(found) - 8 * num) if num else ()
+    return found[:nbytes]
+
+
+def _regions(record: CommandRecord) -> tuple[int, ...]:
+    """Behind the arguments, which were looked at."""
+    num = record["num_regions"]
+    return struct.unpack_from(f"<{num}Q", record.variable, len(record.variable) - 8 * num)
 
 
 def _local_size(record: CommandRecord) -> Int3 | None:
@@ -186,8 +193,8 @@ _DERIVED: dict[type, dict[str, _Part]] = {
     Unmap: {"transfer": lambda r: bool(r["transfer"] and r["wrote"])},
     Launch: {
         "local_size": _local_size,
-        "arguments": lambda r: _arguments_and_regions(r)[0],
-        "regions": lambda r: _arguments_and_regions(r)[1],
+        "arguments": lambda r: _arguments(r) if r["num_regions"] else r.behind("args_nbytes"),
+        "regions": lambda r: _regions(r) if r["num_regions"] else (),
         "prints": lambda _: False,
         "record": lambda r: r.bare + r.variable,
     },
