@@ -19,6 +19,8 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 
+from sdi import limits
+
 _log = logging.getLogger("sdi.cache")
 
 _DIGEST_NBYTES = 32
@@ -110,8 +112,12 @@ def write(kind: str, name: str, content: bytes, most: int = 256, most_nbytes: in
 def turn(kind: str, name: str) -> Iterator[None]:
     """What processes that share the folder, and their threads, do here with one name they do in turns.
 
-    Other names of the kind are seldom kept waiting.  Blocks.  Without a cache there are no turns.
+    Other names of the kind are seldom kept waiting.  Blocks.  Without a cache there are no turns, nor where
+    a descriptor may be missed.
     """
+    if limits.has_few_files():
+        yield
+        return
     try:
         with _opened(kind) as where:
             number = int(_own_name(kind, name), 16) % _TURNS

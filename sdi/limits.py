@@ -71,6 +71,12 @@ def memory_file(name: str, flags: int = 0) -> int:
         raise OSError(cause.errno, what) from cause
 
 
+def has_few_files() -> bool:
+    """Whether descriptors have to be spared: a driver may need those that are left."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit != resource.RLIM_INFINITY and limit < _FILES_FEW
+
+
 def described() -> str:
     """The limits that are tight, for a message: "; limits: open files (ulimit -n) 9", or nothing."""
     found = []

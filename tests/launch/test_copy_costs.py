@@ -163,7 +163,7 @@ def test_a_slower_network_makes_the_same_bytes_dearer_and_those_within_nodes_not
     near = _plan(directory, [[], [ByteRange(0, MIB)], [], []])
     assert move_ns(near, links) < move_ns(far, links) / 40
     before = move_ns(near, links), move_ns(far, links)
-    links._rates[1][3] *= 2  # as a copy that was measured says
+    links._network *= 2  # as copies between nodes that were measured say
     assert move_ns(near, links) == before[0]
     assert move_ns(far, links) - LATENCY_NS == pytest.approx(2 * (before[1] - LATENCY_NS))
 
