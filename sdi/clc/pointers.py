@@ -11,6 +11,7 @@ from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode,
 _IN_MEMORY = frozenset({NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
 _OF_ONE_GROUP = frozenset({Space.LOCAL, Space.PRIVATE})
 _COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">="})
+_NUMBERS = frozenset({Form.INTEGER, Form.FLOATING, Form.VECTOR})
 _CONVERSIONS = frozenset({NodeKind.CAST, NodeKind.UNEXPOSED})
 
 
@@ -46,9 +47,13 @@ def _follows(tree: Tree, node: SyntaxNode) -> bool:
                 is_zero(one, tree) or is_zero(other, tree)
             )
         return node.operator == "-" and _is_address(one.type) and _is_address(other.type)
+    if kind is NodeKind.INIT_LIST:
+        return any(_is_address(each.type) and not is_zero(each, tree) for each in node.walk())
     if kind in _CONVERSIONS and len(node.operands) == 1:
         (inner,) = node.operands
-        return _converts(tree, inner, node.type) or _converts(tree, node, inner.type)
+        if _converts(tree, inner, node.type) or _converts(tree, node, inner.type):
+            return True
+        return _looks_into(inner.type, node.type)
     if kind is NodeKind.CALL:
         callee = callee_of(node)
         return callee is not None and callee.name == "printf" and any(map(_is_printed, node.operands[2:]))
@@ -66,7 +71,18 @@ def _is_address(kind: Type) -> bool:
 
 def _converts(tree: Tree, source: SyntaxNode, target: Type) -> bool:
     """Whether an integer of ``source`` becomes an address."""
-    return source.type.form is Form.INTEGER and _is_address(target) and not is_zero(source, tree)
+    return source.type.form in _NUMBERS and _is_address(target) and not is_zero(source, tree)
+
+
+def _looks_into(one: Type, other: Type) -> bool:
+    """Whether memory that has addresses in it is seen as something else from there on."""
+    if one.form is not Form.POINTER or other.form is not Form.POINTER:
+        return False
+    here, there = one.element, other.element
+    if here is None or there is None:
+        return here is not there
+    holds = here.holds_pointer or there.holds_pointer or _is_address(here) or _is_address(there)
+    return holds and here.canonical != there.canonical
 
 
 def _is_printed(node: SyntaxNode) -> bool:

@@ -22,6 +22,19 @@ FOLLOWS = {
     " kernel void k(global node *n) { n[0].value = of(n); }",
     "a structure with a pointer is copied and used": NODE
     + "kernel void k(global node *n) { node one = n[0]; one.next->value = 1; }",
+    "a structure is made of a pointer and stored": NODE
+    + "kernel void k(global node *n) { n[0] = (node){&n[1], 2}; }",
+    "a structure is made by members' names": NODE
+    + "kernel void k(global node *n) { node one = {.next = &n[1]}; n[0] = one; }",
+    "a structure comes from a function": NODE
+    + "node of(global node *n) { node one = {n, 1}; return one; } kernel void k(global node *n) { n[0] = of(n + 1); }",
+    "a union": "kernel void k(global int *a, global ulong *b)"
+    " { union { global int *p; ulong u; } one = {a}; b[0] = one.u; }",
+    "a pointer's bytes are read": "kernel void k(global int *a, global ulong *b)"
+    " { global int *p = a; b[0] = *(ulong *)&p; }",
+    "a pointer's bytes are written": "kernel void k(global const ulong *b)"
+    " { global int *p; *(ulong *)&p = b[0]; *p = 1; }",
+    "a vector of an address": "kernel void k(global int *a, global uint2 *b) { b[0] = as_uint2(a); }",
 }
 DOES_NOT = {
     "arrays": "kernel void k(global int *a, global int *b) { b[get_global_id(0)] += a[0]; }",
