@@ -169,6 +169,8 @@ class RoundTrips:
                 found = None if directory.is_current(memory, here) else self._nearest(memory, holders, here)
                 if found is None or source.dependencies[found].poisoned:
                     continue
+                if not (_has_place(source, found, there) and _has_place(target, memory, here)):
+                    continue  # released, or put elsewhere, while the client copied
                 if copies.bring(source, found, there, target, memory, here):
                     directory.copied(memory, here)
                     brought_nbytes += here.total_nbytes
@@ -210,6 +212,11 @@ def _parts(
     ]
     for part, holders in found if len(found) <= _PARTS_MAX else ():
         yield part, part.moved(-shift), holders
+
+
+def _has_place(buffer: VirtualBuffer, memory: int, over: Region) -> bool:
+    place = buffer.allocations[memory - 1]
+    return place is not None and place.holds(over.bounds)
 
 
 def _overlap(one: Region, other: Region) -> bool:

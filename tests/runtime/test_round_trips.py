@@ -202,6 +202,24 @@ def test_released_buffers_are_forgotten(far: MakeFar) -> None:
     assert tripped(machine) == (0, 0)
 
 
+def test_a_buffer_that_is_released_while_the_client_copies_is_no_source(far: MakeFar) -> None:
+    machine = far()
+    a, b = machine.buffers(1, 2)
+    machine.move(a.id, b.id, 0, 0, 0)
+    data, over = read(machine, a, run_of(NBYTES - 64, 64)), run_of(NBYTES // 2, 64)
+    machine.finish()
+    made = machine.rig.memory
+
+    def copy(_packed_at: int) -> None:
+        made.release(a.id)
+        made.memories.host_view(b, over.bounds)[:] = data
+
+    machine.run(Write(b.id, over, True), copy)
+    machine.finish()
+    assert tripped(machine) == (0, 0)
+    assert read(machine, b, over) == data
+
+
 SHAPES = (run_of(0, 64), run_of(0, PART), run_of(0, 3 * PART), Rectangle(0, (8, 40, 1), 64, 2560))
 
 
