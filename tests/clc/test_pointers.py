@@ -26,8 +26,8 @@ FOLLOWS = {
     + "kernel void k(global node *n) { n[0] = (node){&n[1], 2}; }",
     "a structure is made by members' names": NODE
     + "kernel void k(global node *n) { node one = {.next = &n[1]}; n[0] = one; }",
-    "a structure comes from a function": NODE
-    + "node of(global node *n) { node one = {n, 1}; return one; } kernel void k(global node *n) { n[0] = of(n + 1); }",
+    "a structure comes from a function": NODE + "node of(global node *n) { node one = {n, 1}; return one; }"
+    " kernel void k(global node *n) { n[0] = of(n + 1); }",
     "a union": "kernel void k(global int *a, global ulong *b)"
     " { union { global int *p; ulong u; } one = {a}; b[0] = one.u; }",
     "a pointer's bytes are read": "kernel void k(global int *a, global ulong *b)"
