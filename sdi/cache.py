@@ -127,11 +127,21 @@ def turn(kind: str, name: str) -> Iterator[None]:
         yield
         return
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        _lock(lock, f"{kind} in {base()}")
         yield
     finally:
         os.close(lock)
+
+
+def _lock(lock: int, what: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _log.info("waiting for a process that has its turn: %s", what)
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as cause:  # a file system without locks
+        _log.debug("no turns: %s: %s", what, cause)
 
 
 @contextlib.contextmanager

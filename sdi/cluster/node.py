@@ -86,7 +86,7 @@ class Node:
         self._objects: dict[int, object] = {}
         self._parts = Parts()
         self._branch: Final = Branch(
-            transport, self._act, self._spread, self._forget_tickets, self._newly_lost
+            transport, self._act, self._spread, self._forget_tickets, self._lost_members
         )
         self._touched: set[int] = set()
         self._lock: Final = threading.Lock()
@@ -96,7 +96,6 @@ class Node:
         self._pending = 0
         self._answering = 0
         self._said = 0
-        self._lost: set[int] = set()
         self._before = copied(transport.traffic)
         self._builder: Final = ThreadPoolExecutor(1, "sdi-build")
         self._builder.submit(int)  # its thread is there from the start
@@ -199,7 +198,6 @@ class Node:
             self._tickets.clear()
             self._told.clear()
         self._pending = 0
-        self._lost.clear()
         self._prints = False
 
     # -- tickets ----------------------------------------------------------------------------------------
@@ -236,7 +234,7 @@ class Node:
         tail = b""
         if ticket.error is not None:
             tail = failure(ticket.error)
-            parts += [packed(RecordKind.LOST, number, 0) for number in self._newly_lost()]
+            parts += [packed(RecordKind.LOST, number, 0) for number in self._lost_members()]
         times = ticket.start_ns, ticket.end_ns
         parts.append(packed(RecordKind.DONE, member, names[0], times, tail=tail))
         with self._lock:
@@ -253,10 +251,9 @@ class Node:
             self._unprinted = text[end:]
             return text[:end]
 
-    def _newly_lost(self) -> list[int]:
-        found = [n for n, device in enumerate(self._devices) if n not in self._lost and device.is_lost()]
-        self._lost.update(found)
-        return found
+    def _lost_members(self) -> list[int]:
+        """All of them each time: which of several answers comes first is not known."""
+        return [number for number, device in enumerate(self._devices) if device.is_lost()]
 
     def _seen(self, messages: int) -> None:
         """Rank 0 names no ticket any more of which it was told in that many messages."""

@@ -154,9 +154,11 @@ class ReplayTree:
 
     def _over(self, number: int, spread: _Spread) -> None:
         """All have answered.  Nodes forget names only when nobody here asks for their tickets any more."""
-        spread.ticket.complete(spread.error, spread.start_ns, spread.end_ns)
-        with self._lock:
-            del self._pending[number]
+        try:
+            spread.ticket.complete(spread.error, spread.start_ns, spread.end_ns)
+        finally:
+            with self._lock:
+                del self._pending[number]
 
     def lost(self, rank: int, why: DeviceLost) -> None:
         """Nothing is heard of ``rank`` any more, and nothing goes through others."""
@@ -201,7 +203,7 @@ class Branch:
 
     ``act``: does what a direct record asks for.  ``replay``: does the node's part of a SPREAD record, if it
     has one; the ticket, and the names that are forgotten when rank 0 has heard of it.  ``forget``: these
-    names.  ``newly_lost``: the node's members that are lost and were not when this was asked before.
+    names.  ``lost_members``: the numbers of the node's members that are lost.
     ``clock_offset_ns``: what this machine's clock is ahead of rank 0's.
     """
 
@@ -211,14 +213,14 @@ class Branch:
         act: Callable[[NodeRecord], None],
         replay: Callable[[NodeRecord], tuple[Ticket, Sequence[int]]],
         forget: Callable[[Sequence[int]], None],
-        newly_lost: Callable[[], Sequence[int]],
+        lost_members: Callable[[], Sequence[int]],
     ) -> None:
         self._transport: Final = transport
         self._rank: Final = transport.rank
         self._act: Final = act
         self._replay: Final = replay
         self._forget: Final = forget
-        self._newly_lost: Final = newly_lost
+        self._lost_members: Final = lost_members
         self._lock: Final = threading.Lock()
         self._children: tuple[int, ...] = tuple(children(self._rank, transport.size))
         self._parent = parent(self._rank)
@@ -314,7 +316,7 @@ class Branch:
         tail, lost = b"", []
         if done.error is not None:
             tail = failure(done.error)
-            for member in self._newly_lost():
+            for member in self._lost_members():
                 lost += [self._rank, member]
         self._answer(number, part, self._rank, times[0], times[1], lost, tail)
 
