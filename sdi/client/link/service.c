@@ -27,6 +27,10 @@ enum { STACK_NBYTES = 128 << 10, COMMANDS_FD = 3, NOTICES_FD = 4 };
 
 int sdi_service_descriptors[4] = {-1, -1, -1, -1};
 
+/* What runs on the stack of a process that becomes another one: a sanitizer would mark it and never take that back,
+ * and the application's next memory may be there. */
+#define UNMARKED __attribute__((no_sanitize_address))
+
 struct launch {
     const char *python;
     char *const *arguments;
@@ -99,7 +103,7 @@ static bool find_python(char *found, size_t size)
 /* ---- the two processes ----------------------------------------------------------------------------------- */
 
 /* Closes the descriptors from `first` to `last`. */
-static void close_between(unsigned first, unsigned last)
+UNMARKED static void close_between(unsigned first, unsigned last)
 {
     if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
         return;
@@ -109,7 +113,7 @@ static void close_between(unsigned first, unsigned last)
 }
 
 /* Something to read nothing from.  Without /dev (a chroot) it is the end of a pipe that nobody writes to. */
-static int open_nothing(void)
+UNMARKED static int open_nothing(void)
 {
     int ends[2], nothing = open("/dev/null", O_RDWR);
     if (nothing >= 0 || pipe(ends) != 0)
@@ -119,7 +123,7 @@ static int open_nothing(void)
 }
 
 /* Three for input and output, the two sockets, and nothing else.  What is not needed goes first: there may be few. */
-static int arrange_descriptors(const struct launch *launch)
+UNMARKED static int arrange_descriptors(const struct launch *launch)
 {
     unsigned low = (unsigned)SDI_MIN(launch->commands, launch->notices);
     unsigned high = (unsigned)(launch->commands + launch->notices) - low;
@@ -142,7 +146,7 @@ static int arrange_descriptors(const struct launch *launch)
 }
 
 /* Runs in the service's process until it becomes Python; memory is shared with the application, which waits. */
-static int become_service(void *argument)
+UNMARKED static int become_service(void *argument)
 {
     struct launch *launch = argument;
     if (arrange_descriptors(launch) != 0)
@@ -161,7 +165,7 @@ failed:
 }
 
 /* The process between: starts the service and leaves. */
-static int start_and_leave(void *argument)
+UNMARKED static int start_and_leave(void *argument)
 {
     struct launch *launch = argument;
     if (clone(become_service, launch->stack + STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, launch) < 0)
