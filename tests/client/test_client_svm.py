@@ -220,11 +220,12 @@ def only_what_was_allocated_is_freed(cl: Cl) -> None:
 def arguments_are_places_in_regions(cl: Cl) -> None:
     svm = Svm(cl)
     (a, first), (b, second) = svm.region(bytes(1000)), svm.region(bytes(200))
-    kernel = svm.kernel("plain", a, b + 8)
-    assert svm.launched(kernel) == []
+    assert svm.launched(svm.kernel("plain", a, b)) == []
+    kernel = svm.kernel("plain", a, b + 8)  # what is before that can be reached, too
+    assert svm.launched(kernel) == [first, second]
     assert places_of(svm.last("NDRANGE"), 2) == [(first, 0, 1000), (second, 8, 192)]
     kernel = svm.kernel("plain", a + 999, None)
-    assert svm.launched(kernel) == []
+    assert svm.launched(kernel) == [first]
     assert places_of(svm.last("NDRANGE"), 2) == [(first, 999, 1), (0, 0, 0)]
     set_pointer = cl.clSetKernelArgSVMPointer
     kinds = svm.kernel("kinds", a, b)

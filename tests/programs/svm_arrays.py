@@ -7,7 +7,12 @@ from tests.programs._kit import Outputs, kernels, same
 from tests.programs._svm import allocate, from_svm, has_svm, set_pointer, to_svm
 
 NEEDS = has_svm
-KERNELS: dict[str, str] = {"sa_axpy": "split", "sa_stencil": "split", "sa_copy": "split"}
+KERNELS: dict[str, str] = {
+    "sa_axpy": "split",
+    "sa_stencil": "split",
+    "sa_copy": "split",
+    "sa_before": "split",
+}
 
 SOURCE = """
 kernel void sa_axpy(global const float *x, global float *y, float a)
@@ -27,13 +32,20 @@ kernel void sa_copy(global const uchar *from, global uchar *to)
     int i = get_global_id(0);
     to[i] = from[i] ^ 0x5a;
 }
+
+/* What is before a pointer is the application's too. */
+kernel void sa_before(global const int *from, global int *to)
+{
+    int i = get_global_id(0);
+    to[i - 100] = from[i - 300] + from[i];
+}
 """
 COUNT = 1920
 
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """Launches again and again, pointers into regions, copies, fills, maps in maps, buffers over regions."""
-    axpy, stencil, copy = kernels(ctx, SOURCE, *KERNELS)
+    axpy, stencil, copy, before = kernels(ctx, SOURCE, *KERNELS)
     random = np.random.default_rng(3)
     out: Outputs = {}
 
@@ -67,6 +79,14 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     raw_svm.enqueue_release(queue)
     out["inner"] = from_svm(queue, to, raw)
     same(out["inner"][333:1933], raw[1001:2601] ^ 0x5A, "inner")
+
+    back = to_svm(ctx, queue, np.zeros_like(a))
+    set_pointer(before, 0, a_svm.svm_ptr + 1200)
+    set_pointer(before, 1, back.svm_ptr + 400)
+    cl.enqueue_nd_range_kernel(queue, before, (COUNT - 480,), (16,))
+    out["before"] = from_svm(queue, back, a)
+    held = from_svm(queue, a_svm, a)
+    same(out["before"][: COUNT - 480], held[: COUNT - 480] + held[300 : COUNT - 180], "before")
 
     cl.enqueue_svm_memfill(queue, to, np.array([1, 2, 3, 4], np.uint8), byte_count=2048)
     again = allocate(ctx, queue, 4096)

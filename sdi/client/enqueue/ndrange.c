@@ -146,7 +146,7 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         return status;
     struct sdi_record record;
     size_t args_nbytes = kernel->table->payload_nbytes;
-    size_t most_regions = range.kernel->follows_pointers ? sdi_kernel_regions_most(kernel) : 0;
+    size_t most_regions = sdi_kernel_regions_most(kernel, range.kernel);
     struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false,
                                                    args_nbytes + most_regions * sizeof(uint64_t));
     if (!body) {

@@ -46,13 +46,13 @@ struct freeing {
 static void free_them(cl_event event, cl_int status, void *data)
 {
     struct freeing *freeing = data;
+    (void)event; /* held until this returns */
     bool is_executed = status == CL_COMPLETE; /* else what it waits for failed */
     if (is_executed && freeing->notify)
         freeing->notify(freeing->queue, freeing->num, freeing->pointers, freeing->data);
     for (cl_uint i = 0; is_executed && !freeing->notify && i < freeing->num; i++)
         sdi_clSVMFree(freeing->context, freeing->pointers[i]);
     free(freeing);
-    sdi_release(event, SDI_EVENT, CL_INVALID_EVENT);
 }
 
 cl_int sdi_clEnqueueSVMFree(cl_command_queue queue, cl_uint num_pointers, void **pointers,
@@ -80,12 +80,9 @@ cl_int sdi_clEnqueueSVMFree(cl_command_queue queue, cl_uint num_pointers, void *
         free(freeing);
         return status;
     }
-    sdi_retain(own, SDI_EVENT, CL_INVALID_EVENT); /* one reference is the callback's */
     status = sdi_clSetEventCallback(own, CL_COMPLETE, free_them, freeing);
-    if (status) {
+    if (status)
         free(freeing);
-        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
-    }
     if (!status && event)
         *event = own;
     else

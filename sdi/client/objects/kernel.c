@@ -219,6 +219,7 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
     struct sdi_wire_pointer_argument place = {0};
     bound->buffer = buffer;
     bound->id = 0;
+    bound->is_inner = false;
     if (buffer) {
         bound->id = buffer->object.id;
         place.buffer = buffer->root->object.id;

@@ -80,8 +80,9 @@ cl_mem sdi_region_of(const void *at, size_t *offset);
 /* No lock held.  The same for `nbytes` from there on, for a command; CL_SUCCESS or the code for what is wrong: also
  * where there is none. */
 cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_mem *region, size_t *offset);
-/* How many regions a kernel can reach through pointers at most. */
-size_t sdi_kernel_regions_most(cl_kernel kernel);
+/* How many regions a launch of a kernel names at most; 0: its arguments may be anywhere, since on its device (`table`) it
+ * follows no pointer, and all of them are whole regions. */
+size_t sdi_kernel_regions_most(cl_kernel kernel, const struct sdi_kernel_table *table);
 /* No lock held.  Writes the ids of those that live, which a launch names; how many these are. */
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids);
 

@@ -66,6 +66,7 @@ struct sdi_bound {
     cl_mem buffer; /* may have been released since: compare its id */
     uint64_t id;   /* 0: NULL buffer, or no memory object */
     bool set;
+    bool is_inner; /* a pointer into a region of shared virtual memory: what is before it can be reached, too */
 };
 
 struct sdi_kernel {

@@ -128,7 +128,8 @@ cl_int sdi_clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void 
         place.offset = offset;
         place.nbytes = region->nbytes - offset;
     }
-    kernel->bound[index] = (struct sdi_bound){.buffer = region, .id = region ? region->object.id : 0, .set = true};
+    kernel->bound[index] = (struct sdi_bound){.buffer = region, .set = true, .is_inner = offset != 0};
+    kernel->bound[index].id = region ? region->object.id : 0;
     memcpy(kernel->payload + argument->at + sizeof(struct sdi_wire_arg_entry), &place, sizeof place);
     return CL_SUCCESS;
 }
@@ -186,9 +187,12 @@ static size_t add_region(const struct sdi_bound *bound, uint64_t *id)
     return 1;
 }
 
-size_t sdi_kernel_regions_most(cl_kernel kernel)
+size_t sdi_kernel_regions_most(cl_kernel kernel, const struct sdi_kernel_table *table)
 {
-    return kernel->table->num_args + kernel->num_regions;
+    bool is_by_address = table->follows_pointers;
+    for (uint32_t i = 0; i < kernel->table->num_args && !is_by_address; i++)
+        is_by_address = kernel->bound[i].is_inner;
+    return is_by_address ? kernel->table->num_args + kernel->num_regions : 0;
 }
 
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids)
