@@ -217,6 +217,14 @@ def as_few(parts: list[Bytes]) -> list[Bytes]:
     return parts if len(parts) < 2 else list(RegionSet.of(parts).regions)
 
 
+def union_of(sets: Iterable[RegionSet]) -> RegionSet:
+    """Bytes of any of the sets.  It is one of them where the others are the same object or empty."""
+    found = {id(regions): regions for regions in sets if regions.regions}
+    if len(found) < 2:
+        return next(iter(found.values()), EMPTY)
+    return RegionSet.of([part for regions in found.values() for part in regions.regions])
+
+
 def shared(sets: Sequence[RegionSet]) -> RegionSet:
     """Bytes that more than one of the sets hold."""
     spans = [bounds for each in sets if (bounds := each.bounds) is not None]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import inf
 
 from sdi.launch.plan import CutPlan
-from sdi.launch.staleness import missing, stale
+from sdi.launch.staleness import Stale, missing, stale
 from sdi.partition.gain import COPY_BYTES_PER_NS
-from sdi.regions import RegionSet
+from sdi.regions import union_of
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.links import Links, each_of
 
@@ -55,14 +55,19 @@ def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
     for used in plan.buffers:
         for k, assignment in enumerate(used.assignments):
             memory = member_memory(where[k])
-            for holders, copies, runs, nbytes in stale(used.buffer.directory, memory, assignment.needs):
-                source = links.nearest(memory, holders)
-                cost = links.cost_ns(source, memory, nbytes)
-                cost += (runs - copies) * _ROW_NS + (copies - 1) * _COPY_NS
+            for lacked in stale(used.buffer.directory, memory, assignment.needs):
+                source = links.nearest(memory, lacked.holders)
+                cost = _copies_ns(lacked, links, source, memory)
                 sent[source] = sent.get(source, 0.0) + cost * links.occupies(source, memory)
                 received[memory] = received.get(memory, 0.0) + cost
     longest = max((*sent.values(), *received.values()), default=0.0)
     return longest + merge_ns(plan, links, members)
+
+
+def _copies_ns(lacked: Stale, links: Links, source: int, target: int) -> float:
+    """Predicted time of copies from one memory into another."""
+    cost = links.cost_ns(source, target, lacked.nbytes)
+    return cost + (lacked.runs - lacked.copies) * _ROW_NS + (lacked.copies - 1) * _COPY_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +103,16 @@ def between_nodes(
     for used in plan.buffers:
         sent: dict[int, tuple[float, int]] = {}
         for place, those in boxes.items():
-            needs = _union([used.assignments[k].needs for k in those])
+            needs = union_of(used.assignments[k].needs for k in those)
             target = member_memory(members[those[0]][0])
-            for holders, copies, runs, nbytes in missing(used.buffer.directory, memories[place], needs):
-                source = links.nearest(target, holders)
-                cost = links.cost_ns(source, target, nbytes)
-                cost += (runs - copies) * _ROW_NS + (copies - 1) * _COPY_NS
+            for lacked in missing(used.buffer.directory, memories[place], needs):
+                source = links.nearest(target, lacked.holders)
+                cost = _copies_ns(lacked, links, source, target)
                 received_ns[place] += cost
-                received[place] += nbytes
+                received[place] += lacked.nbytes
                 from_ = links.place(source)
                 ns, total = sent.get(from_, (0.0, 0))
-                sent[from_] = ns + cost, total + nbytes
+                sent[from_] = ns + cost, total + lacked.nbytes
             if received_ns[place] > limit_ns:
                 return BetweenNodes(received_ns[place], received_ns[place], received)
         for from_, (ns, total) in sent.items():
@@ -156,13 +160,6 @@ def missing_nbytes(plan: CutPlan, members: Sequence[int]) -> list[int]:
                 if memory in held:
                     held[memory] += nbytes
     return [total - nbytes for nbytes in held.values()]
-
-
-def _union(sets: Sequence[RegionSet]) -> RegionSet:
-    first = sets[0]
-    if len(sets) == 1 or all(each is first for each in sets):
-        return first
-    return RegionSet.of([part for each in sets for part in each.regions])
 
 
 def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:

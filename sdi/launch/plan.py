@@ -5,7 +5,7 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
@@ -16,7 +16,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.ndrange import GroupBox
 from sdi.region import Bytes
-from sdi.regions import EMPTY, RegionSet, shared
+from sdi.regions import EMPTY, RegionSet, shared, union_of
 from sdi.sampling.model import AccessRange, BoundAccess, Precision, WorkEstimate
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.directory import member_memory
@@ -183,7 +183,7 @@ class _Gathered:
         updates = self.updates or other.updates
         if self.updates and other.updates:
             updates = {
-                update: _union((self.updates.get(update, EMPTY), other.updates.get(update, EMPTY)))
+                update: union_of((self.updates.get(update, EMPTY), other.updates.get(update, EMPTY)))
                 for update in (*self.updates, *other.updates)
             }
         return _Gathered(
@@ -282,7 +282,7 @@ def _image_plans(
         whole = RegionSet((view.over,))
         arguments = [(i, model.arguments[i]) for i in indices]
         writes = [
-            _union(
+            union_of(
                 view.bytes_of(writes[i]) if slabs[i] is not None and i in writes else whole
                 for i, argument in arguments
                 if argument.writes
@@ -405,7 +405,7 @@ def _buffer_plan(
     buffer: VirtualBuffer,
     gathered: Sequence[_Gathered],
 ) -> BufferPlan:
-    writes = [_union((one.exact, one.may)) for one in gathered]
+    writes = [union_of((one.exact, one.may)) for one in gathered]
     arguments = [model.arguments[index] for index, buffer_id in named if buffer_id == buffer.id]
     cause = f"{model.name}: {', '.join([argument.name for argument in arguments])}"
     several = shared(writes)
@@ -413,12 +413,12 @@ def _buffer_plan(
     updated: Sequence[RegionSet] = ()
     mixed = False
     if any(one.updates for one in gathered):
-        updated = [_union((one.updates or {}).values()) for one in gathered]
+        updated = [union_of((one.updates or {}).values()) for one in gathered]
         combined = _combined(gathered)
         mixed = len(gathered) > 1 and _is_mixed(gathered)
     elif not several:
         found = [
-            AssignmentAccess(_union((one.reads, one.may, own.difference(written))).filled(_GAP_NBYTES), own)
+            AssignmentAccess(union_of((one.reads, one.may, own.difference(written))).filled(_GAP_NBYTES), own)
             for one, written, own in zip(gathered, writes, _owned(writes), strict=True)
         ]
         return BufferPlan(buffer, tuple(found), (), 1, 1, cause)
@@ -433,7 +433,9 @@ def _buffer_plan(
     return BufferPlan(
         buffer,
         tuple(
-            AssignmentAccess(_union((one.reads, one.may, own, more)), written.union(more).difference(common))
+            AssignmentAccess(
+                union_of((one.reads, one.may, own, more)), written.union(more).difference(common)
+            )
             for one, written, own, more in zip(
                 gathered, writes, compared, updated or [EMPTY] * len(gathered), strict=True
             )
@@ -490,9 +492,9 @@ def _ranges(found: RegionSet) -> RegionSet:
 
 def _is_mixed(gathered: Sequence[_Gathered]) -> bool:
     """Whether bytes that are atomically updated may be accessed in another way too, by anyone."""
-    seen = _union(part for one in gathered for part in (one.reads, one.exact, one.may))
+    seen = union_of(part for one in gathered for part in (one.reads, one.exact, one.may))
     for update in _kinds(gathered):
-        updated = _union((one.updates or {}).get(update, EMPTY) for one in gathered)
+        updated = union_of((one.updates or {}).get(update, EMPTY) for one in gathered)
         if updated.overlaps(seen):
             return True
         seen = seen.union(updated)
@@ -511,14 +513,6 @@ def _combined(gathered: Sequence[_Gathered]) -> tuple[MergedRange, ...]:
 
 def _kinds(gathered: Sequence[_Gathered]) -> list[Update]:
     return sorted({update for one in gathered for update in one.updates or ()})
-
-
-def _union(sets: Iterable[RegionSet]) -> RegionSet:
-    """Bytes of any of the sets."""
-    found = [regions for regions in sets if regions.regions]
-    if len(found) < 2:
-        return found[0] if found else EMPTY
-    return RegionSet.of([part for regions in found for part in regions.regions])
 
 
 def _merged(compared: Sequence[RegionSet], update: Update | None = None) -> tuple[MergedRange, ...]:

@@ -69,11 +69,11 @@ class CommandRecord:
         at = self.at[name]
         return self.fields[at], self.fields[at + 1], self.fields[at + 2]
 
-    def behind(self, count: str) -> bytes:
-        """The variable part, of so many bytes, without what it is padded with."""
+    def behind(self, count: str, last_nbytes: int = 0) -> bytes:
+        """The variable part, of so many bytes, without what it is padded with and ``last_nbytes`` behind."""
         nbytes, found = self[count], self.variable
-        if not nbytes <= len(found) < nbytes + 8:
-            raise BadRecord(count, f"{nbytes} with {len(found)} bytes behind")
+        if not nbytes <= len(found) - last_nbytes < nbytes + 8:
+            raise BadRecord(count, f"{nbytes} with {len(found) - last_nbytes} bytes behind")
         return found[:nbytes]
 
 
@@ -128,14 +128,6 @@ def _pattern(record: CommandRecord) -> bytes:
     insist(0 < len(pattern) <= PATTERN_MAX_NBYTES, "pattern_nbytes", f"{len(pattern)}")
     insist(row_nbytes % len(pattern) == 0, "region", f"rows of {row_nbytes} bytes in units of {len(pattern)}")
     return pattern
-
-
-def _arguments(record: CommandRecord) -> bytes:
-    """The arguments where ids of regions follow them."""
-    nbytes, num, found = record["args_nbytes"], record["num_regions"], record.variable
-    if len(found) != nbytes + -nbytes % 8 + 8 * num:
-        raise BadRecord("args_nbytes", f"{nbytes} and {num} regions with {len(found)} bytes behind")
-    return found[:nbytes]
 
 
 def _regions(record: CommandRecord) -> tuple[int, ...]:
@@ -193,7 +185,7 @@ _DERIVED: dict[type, dict[str, _Part]] = {
     Unmap: {"transfer": lambda r: bool(r["transfer"] and r["wrote"])},
     Launch: {
         "local_size": _local_size,
-        "arguments": lambda r: _arguments(r) if r["num_regions"] else r.behind("args_nbytes"),
+        "arguments": lambda r: r.behind("args_nbytes", 8 * r["num_regions"]),
         "regions": lambda r: _regions(r) if r["num_regions"] else (),
         "prints": lambda _: False,
         "record": lambda r: r.bare + r.variable,

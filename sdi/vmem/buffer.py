@@ -82,7 +82,7 @@ class VirtualBuffer:
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
     buffer's id when it goes.  ``places``: the cell that changes with its allocations, if somebody wants one;
     ``stage_cell``: then that of its ``stage``, see ``player.library``.  ``is_outside``: the application may
-    have changed its bytes in the arena without a command that says so (yet).
+    have changed its bytes in the arena without a command that says so.
     """
 
     id: int

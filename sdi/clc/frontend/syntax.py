@@ -219,6 +219,20 @@ class Tree:
         """The text of a node."""
         return self.text[node.begin : node.end]
 
+    def reached(self, function: Function) -> Iterator[SyntaxNode]:
+        """All nodes of the bodies of ``function`` and of functions that it may call."""
+        seen: set[int] = set()
+        pending = [function]
+        while pending:
+            current = pending.pop()
+            if current.declaration in seen or current.body is None:
+                continue
+            seen.add(current.declaration)
+            for node in current.body.walk():
+                yield node
+                if node.kind is NodeKind.DECL_REF and node.declaration in self.functions:
+                    pending.append(self.functions[node.declaration])
+
     def is_gnu_conditional(self, node: SyntaxNode) -> bool:
         """Whether an UNEXPOSED node is GNU's ``a ?: b``; its operands are these two."""
         operands = node.operands

@@ -83,15 +83,6 @@ static cl_int check_range(cl_device_id device, cl_kernel kernel, struct range *r
     return CL_SUCCESS;
 }
 
-/* A launch of no work-items only takes its place in the order of commands. */
-static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, struct sdi_waits waits, cl_event *event)
-{
-    struct sdi_record record;
-    if (!sdi_record_open(&record, SDI_OP_MARKER, sizeof(struct sdi_rec_marker), waits, true, 0))
-        return CL_OUT_OF_HOST_MEMORY;
-    return sdi_enqueue_using(&record, queue, type, NULL, event);
-}
-
 static bool may_write(const struct sdi_argument *argument, cl_mem buffer)
 {
     return !(buffer->root->flags & CL_MEM_READ_ONLY || buffer->flags & CL_MEM_READ_ONLY
@@ -132,7 +123,7 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
     if (status)
         return status;
     if (range.empty)
-        return enqueue_nothing(queue, type, waits, event);
+        return sdi_mark(queue, type, waits, event); /* it only takes its place in the order of commands */
     if (range.kernel->prints) {
         sdi_lock();
         status = sdi_completion_start();
