@@ -86,7 +86,7 @@ def connection(one: Found, other: Found) -> str:
 
 def pool_of(members: Sequence[Device]) -> PooledMemory | None:
     """The memory of all members together, where they can have that."""
-    pools = (source.pool(members) for source in _SOURCES if len(members) > 1)
+    pools = (source.pool(members) for source in _SOURCES)
     return next((pool for pool in pools if pool is not None), None)
 
 

@@ -200,6 +200,16 @@ def make_chunks(
         outside.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
 
 
+def unsafe(chunks: Sequence[Chunk]) -> str:
+    """Why a launch that is cut into chunks can't be split after all; empty when it can."""
+    mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
+    if mixed:
+        return mixed
+    if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
+        return "updates atomically what is larger than a member's memory"
+    return ""
+
+
 def _fits(chunk: Chunk, capacities: Sequence[int], share: int) -> bool:
     """Whether each box wants at most so large a share of its member."""
     return all(

@@ -23,7 +23,7 @@ from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
-from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks
+from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, unsafe
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
@@ -55,6 +55,7 @@ _log = logging.getLogger("sdi.launcher")
 KNOWN_MAX = 256
 """Launches that are known by the bytes of their records, least recently used first out."""
 _OF_ONE_DEVICE = "its queue is for one device"
+_ATOMIC_BY_ADDRESS = "updates shared virtual memory atomically, which is one memory of several GPUs"
 _GATHER_AFTER = 8
 """Launches of a device of several after which it may get all of buffers that no other one ever needed."""
 
@@ -274,7 +275,7 @@ class Launcher:
                 wanted, images = chunk.places(where), chunk.images(where)
                 is_one = len(launch_plan.chunks) == 1
                 try:
-                    while waits := self._shared(chunk, wanted, images, issue) or placement.reserve(
+                    while waits := self._shared(launch, chunk, wanted, images, issue) or placement.reserve(
                         wanted, issue, images, is_one, chunk.on_host
                     ):
                         before_ns = time.monotonic_ns()
@@ -323,15 +324,25 @@ class Launcher:
         return tickets
 
     def _shared(
-        self, chunk: Chunk, wanted: list[Wanted], images: list[WantedImage], issue: Issue
+        self,
+        launch: Launch,
+        chunk: Chunk,
+        wanted: list[Wanted],
+        images: list[WantedImage],
+        issue: Issue,
     ) -> list[Ticket]:
-        """Give what is larger than a member a place in the memory of all together, if that can be."""
-        if not chunk.mapped or self._memory.coherence == "host":
+        """Give what is larger than a member a place in the memory of all together, if that can be.
+
+        What kernels reach by its address has to have one, where members don't use the arena's.
+        """
+        if not chunk.mapped or self._memory.memories.pooled is None:
             return []
+        placement = self._memory.placement
         for used in chunk.plan.buffers:
-            if used.buffer.id in chunk.mapped:
-                waits = self._memory.placement.share(used.buffer, wanted, images, self._everyone, issue)
-                if waits:
+            is_needed = used.buffer.id in launch.regions
+            if used.buffer.id in chunk.mapped and (is_needed or self._memory.coherence == "lazy"):
+                share = placement.share_surely if is_needed else placement.share
+                if waits := share(used.buffer, wanted, images, self._everyone, issue):
                     return waits
         return []
 
@@ -425,6 +436,9 @@ class Launcher:
         accesses = kernel.effort(ndrange)
         plans = AccessPlans(model, values, buffers, bind, images, accesses, kernel.plans, plan_key, regions)
         why_whole = _OF_ONE_DEVICE if member else self._never_split(kernel, ndrange)
+        is_pooled = regions and self._memory.memories.pooled is not None
+        if not why_whole and is_pooled and any(each.atomic or each.updates for each in model.arguments):
+            why_whole = _ATOMIC_BY_ADDRESS
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
             is_exact = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
@@ -446,7 +460,7 @@ class Launcher:
         if len(chunks) > 1 and self._cutter.freeze_equal(history, chosen):
             chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plans)
             chunks = chunks_of(chosen)
-        if len(chosen.boxes) > 1 and (why_whole := _unsafe(chunks)):
+        if len(chosen.boxes) > 1 and (why_whole := unsafe(chunks)):
             chosen = plans.plan(whole, False)
             chunks = chunks_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
@@ -569,16 +583,6 @@ def _bound(
 def _are_poisoned(buffers: Iterable[VirtualBuffer]) -> bool:
     """Whether bytes of them were not written that should have been, as far as was looked."""
     return any(dependencies.poisoned for buffer in buffers for dependencies in buffer.dependencies)
-
-
-def _unsafe(chunks: Sequence[Chunk]) -> str:
-    """Why a launch that is cut into chunks can't be split after all; empty when it can."""
-    mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
-    if mixed:
-        return mixed
-    if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
-        return "updates atomically what is larger than a member's memory"
-    return ""
 
 
 def _image_nbytes(kernel: str, values: Sequence[ArgumentValue], buffers: dict[int, VirtualBuffer]) -> int:
