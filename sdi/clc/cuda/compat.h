@@ -90,10 +90,8 @@ template<class V, class... A> constexpr _CL V _cl_make(A... a) {
   (_cl_put(r, n, a), ...);
   return r;
 }
-template<int... I, class T, int N> constexpr _CL _cl_vec<T, sizeof...(I)> _cl_swizzle(const _cl_vec<T, N> &a) {
-  return _cl_vec<T, sizeof...(I)>{{a.v[I]...}};
-}
-template<int... I, class T, int N> _CL _cl_vec<T, sizeof...(I)> _cl_swizzle(const volatile _cl_vec<T, N> &a) {
+template<int I, class T, int N> constexpr _CL T _cl_get(_cl_vec<T, N> a) { return a.v[I]; }
+template<int... I, class T, int N> constexpr _CL _cl_vec<T, sizeof...(I)> _cl_swizzle(_cl_vec<T, N> a) {
   return _cl_vec<T, sizeof...(I)>{{a.v[I]...}};
 }
 

@@ -44,6 +44,7 @@ _COMPOUND = dict(
 _COMPONENT = re.compile(r"[\s)]*(\.|->)\s*([A-Za-z0-9]+)\s*\Z")
 _LETTERS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _BOOLEAN = {"true": "1", "false": "0"}
+_IN_MEMORY = frozenset({NodeKind.ARRAY_SUBSCRIPT, NodeKind.UNARY_OPERATOR, NodeKind.MEMBER_REF})
 
 
 @functools.lru_cache(1024)
@@ -210,7 +211,7 @@ class ExpressionWriter:
         if len(operands) != 1:
             raise self._unknown(node)
         if self._components(node) is not None:
-            return self._swizzle(node, as_target=False)
+            return self._swizzle(node)
         return self._converted(node, operands[0], is_explicit=False)
 
     def _is_boolean(self, node: SyntaxNode) -> bool:
@@ -283,7 +284,8 @@ class ExpressionWriter:
         if not is_scalar(target) and target.form is not Form.POINTER:
             raise UnknownConstruct(node, f"a conversion to '{target.spelling}'")
         if is_scalar(target) and unqualified(target) == unqualified(source):
-            return value
+            is_component = not is_explicit and self._components(child) is not None
+            return self._swizzle(child, is_value=True) if is_component else value
         if source.form is Form.VECTOR:
             raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
         if target.form is Form.POINTER and unqualified(target) == unqualified(source) and not is_explicit:
@@ -316,8 +318,12 @@ class ExpressionWriter:
             raise UnknownConstruct(node, f"'{self._source(node)}'")
         return child, indices
 
-    def _swizzle(self, node: SyntaxNode, as_target: bool) -> str:
-        """Components of a vector; those of components are found at once."""
+    def _swizzle(self, node: SyntaxNode, as_target: bool = False, is_value: bool = False) -> str:
+        """Components of a vector; those of components are found at once.
+
+        ``is_value``: nothing is done with it but to read it.  Of a vector in memory all is read then, as
+        drivers do: a read of each component by itself takes several accesses where one does.
+        """
         found = self._components(node)
         assert found is not None
         vector, indices = found
@@ -330,10 +336,19 @@ class ExpressionWriter:
             vector, outer = inner
             indices = tuple(outer[index] for index in indices)
         base = f"(*{self(vector)})" if vector.type.form is Form.POINTER else self(vector)
+        inside = vector.type.element if vector.type.form is Form.POINTER else vector.type
+        assert inside is not None
         if node.type.form is not Form.VECTOR:
+            is_in_memory = vector.type.form is Form.POINTER or vector.kind in _IN_MEMORY
+            if is_value and is_in_memory and not inside.volatile:
+                return f"_cl_get<{indices[0]}>({base})"
             return f"{base}.v[{indices[0]}]"
         listed = ", ".join(map(str, indices))
-        return f"{'_cl_ref' if as_target else '_cl_swizzle'}<{listed}>({base})"
+        if as_target:
+            return f"_cl_ref<{listed}>({base})"
+        if inside.volatile:
+            base = f"_cl_load<{self.types.plain(inside, vector)}>({base})"
+        return f"_cl_swizzle<{listed}>({base})"
 
     def _compound_literal(self, node: SyntaxNode, values: SyntaxNode) -> str:
         if values.kind is not NodeKind.INIT_LIST:

@@ -92,8 +92,22 @@ def test_no_vector_literal_stays_a_cast_of_a_comma_expression(name: str) -> None
 def test_a_vector_literal_is_made_of_its_parts() -> None:
     written = body_of(translate(kernel("a[0] = (float4)((float2)(1, 2), 3.0f, b[0].x);"), ()))
     pair = "_cl_make<_cl_vec<float, 2>>(((float)1), ((float)2))"
-    made = f"_cl_make<_cl_vec<float, 4>>({pair}, 3.0f, ((float)b[0].v[0]))"
+    made = f"_cl_make<_cl_vec<float, 4>>({pair}, 3.0f, ((float)_cl_get<0>(b[0])))"
     assert f"(a[0] = {made});" in written
+
+
+def test_components_of_a_vector_in_memory_are_read_at_once() -> None:
+    body = "float4 c = b[3]; a[0].x = b[1].x * b[1].y + b->z + (*b).w + c.x; a[2].y += 1;"
+    program = translate(kernel(body, "global float4 *a, global float4 *b"), ())
+    written = body_of(program)
+    read = "((_cl_get<0>(b[1]) * _cl_get<1>(b[1])) + _cl_get<2>((*b))) + _cl_get<3>((*b))"
+    assert f"(a[0].v[0] = (({read}) + c.v[0]));" in written
+    assert "(a[2].v[1] += " in written
+    if not has_nvrtc():
+        pytest.skip("NVRTC is not installed")
+    ptx = compile_text(program.text, nvrtc_options((), program.contracts), (99, 0)).decode()
+    loads = [line.split()[0] for line in ptx.splitlines() if "ld.global" in line]
+    assert sum(".v" in load for load in loads) == 2 and len(loads) == 4, "a[2].y and c.x by themselves"
 
 
 def test_components_of_components_are_found_at_once() -> None:
