@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_chosen
 from sdi.devices.kinds import Found
 from sdi.devices.polling import Polling
+from sdi.free_memory import free_nbytes
 from sdi.wire.opencl import DeviceInfo
 
 _ASKED_FOR = (
@@ -44,7 +46,7 @@ def facts_of(devices: Sequence[Found]) -> NodeFacts:
         JobDevice(d.platform, d.name, d.kind, d.unit, d.memory_nbytes, _asked_for(d.info), position)
         for position, d in enumerate(devices)
     ]
-    return NodeFacts(__version__, host_id(), socket.gethostname(), os.getpid(), tuple(known))
+    return NodeFacts(__version__, host_id(), socket.gethostname(), os.getpid(), tuple(known), free_nbytes())
 
 
 def _asked_for(info: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -120,6 +122,27 @@ def open_job_members(
         for member in reversed(members):
             member.close()
         raise
+
+
+def node_memories(settings: MemberSettings, job: Job, members: Sequence[Device]) -> list[Device]:
+    """What copies to and from the own memory of each node above 0 that has some of ``members``.
+
+    As much of it as the settings say; else half of what is free on the machine, and not promised to members
+    that compute there, shared among the machine's processes.
+    """
+    ranks = Counter(facts.host for facts in job.facts.values())
+    promised: Counter[str] = Counter()
+    of_nodes = [member.capabilities for member in members if member.capabilities.node != ROOT]
+    for each in of_nodes:
+        if each.kind.is_host_processor:
+            promised[job.facts[each.node].host] += each.memory_nbytes
+    found: list[Device] = []
+    for node in sorted({each.node for each in of_nodes}):
+        nbytes, facts = settings.node_memory_nbytes, job.facts[node]
+        if nbytes is None:
+            nbytes = max(0, facts.free_nbytes - promised[facts.host]) // 2 // ranks[facts.host]
+        found.append(job.memory_of(node, nbytes))
+    return found
 
 
 def choose_members(job: Job, here: NodeFacts, count: int | None, selection: str | None) -> list[JobDevice]:
