@@ -65,7 +65,8 @@ class VirtualMemory:
         ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote; as
         ``who_merges`` says without that.
         ``pooled``: the memory of all members together, if they have that.
-        ``nodes``: of each other node what copies to and from its own memory, which has so much room.
+        ``nodes``: of each other node what copies to and from its own memory, which has so much room; not used
+        by the protocol of papers/1.
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
         """
@@ -77,6 +78,8 @@ class VirtualMemory:
         known = [device.capabilities for device in devices]
         if pooled is not None:
             known.append(pooled.capabilities)
+        if coherence == "host":
+            nodes = ()
         first = len(known) + 1
         made = NodeMemories([NodeMemory(node, number) for number, node in enumerate(nodes, first)])
         known += [node.capabilities for node in nodes]
