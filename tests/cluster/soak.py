@@ -6,7 +6,7 @@
 Parts, all of them without any: ``programs`` (tests/programs), ``generated`` (tests/generated), ``sequences``
 (tests/sequences), each on every shape and transport, and ``kills``: rounds in which a rank is killed while
 launches are under way, ``stops``: it stops to run, ``wakes``: and runs on when rank 0 has refused it.
-``--set``: settings of the programs' and the sequences' images, such as SDI_MEMBER_MEMORY=64K.
+``--set``: settings of all images but those of generated programs, such as SDI_MEMBER_MEMORY=64K.
 ``--first``: the seed of the first one.  Transports: ``loopback``, and ``mpi``, the MPI beside this Python;
 ``ulfm`` is Open MPI that goes on when a rank dies.  ``mpi-far`` and so on: ranks share no memory, as on
 different machines; ``stops`` there keep ``ulfm`` waiting.
@@ -121,7 +121,8 @@ def _soak(given: argparse.Namespace, folder: Path) -> int:
         for part, how in _BLOWS.items():
             if part in given.parts:
                 seeds = range(given.first, given.first + given.rounds)
-                wrong = [f"seed {seed}: {text}" for seed in seeds if (text := killed(way, seed, how, "late"))]
+                told = {seed: killed(way, seed, how, "late", **settings) for seed in seeds}
+                wrong = [f"seed {seed}: {text}" for seed, text in told.items() if text]
                 said(f"{part}, {name}", given.rounds, wrong)
     return total
 
