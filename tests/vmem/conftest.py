@@ -155,6 +155,19 @@ class Rig:
         for transfer in self.memory.transfers.plan(buffer, there, (over,), same_undefined, FOR.cause):
             self.memory.transfers.perform(transfer, FOR)
 
+    def push_out(self, member: int) -> None:
+        """Have a member give up all that it has."""
+        other = self.buffer(self.devices[member].capabilities.memory_nbytes)
+        self.reserve((other, member, other.whole))
+        self.memory.release(other.id)
+        self.settle()
+
+    def links(self) -> dict[str, int]:
+        """Bytes that went from memory to memory."""
+        found = self.memory.accounting.report()["links"]
+        assert isinstance(found, dict)
+        return {ends: total["nbytes"] for ends, total in found.items()}
+
     def moved(self) -> int:
         """Bytes moved over all links so far."""
         counts = self.memory.moved

@@ -24,24 +24,9 @@ from sdi.vmem.eviction import Eviction
 from sdi.vmem.links import Links
 from sdi.vmem.node_memory import NodeMemories, NodeMemory
 from sdi.vmem.placed import Placed
-from tests.vmem.conftest import FOR, MakeRig, Rig, noise
+from tests.vmem.conftest import FOR, MakeRig, noise
 
 NBYTES = 8192
-
-
-def links(made: Rig) -> dict[str, int]:
-    """Bytes that went from memory to memory."""
-    found = made.memory.accounting.report()["links"]
-    assert isinstance(found, dict)
-    return {ends: total["nbytes"] for ends, total in found.items()}
-
-
-def push_out(made: Rig, member: int) -> None:
-    """Have a member give up all that it has."""
-    other = made.buffer(made.devices[member].capabilities.memory_nbytes)
-    made.reserve((other, member, other.whole))
-    made.memory.release(other.id)
-    made.settle()
 
 
 def test_what_a_member_has_no_room_for_goes_to_its_nodes_memory_and_comes_back_from_there(
@@ -50,14 +35,14 @@ def test_what_a_member_has_no_room_for_goes_to_its_nodes_memory_and_comes_back_f
     made = rig(2, NBYTES, nodes=(0, 3))
     buffer = made.buffer(NBYTES)
     made.wait(made.fill(1, buffer, buffer.whole, b"\5"))
-    push_out(made, 1)
-    assert buffer.allocations[1] is None and links(made) == {"1>node 3": NBYTES}
+    made.push_out(1)
+    assert buffer.allocations[1] is None and made.links() == {"1>node 3": NBYTES}
     made.fetch(buffer, 1, buffer.whole, same_undefined=False)
     made.settle()
-    assert links(made) == {"1>node 3": NBYTES, "node 3>1": NBYTES}
-    push_out(made, 1)
+    assert made.links() == {"1>node 3": NBYTES, "node 3>1": NBYTES}
+    made.push_out(1)
     assert made.read(buffer) == b"\5" * NBYTES
-    assert links(made) == {"1>node 3": NBYTES, "node 3>1": NBYTES, "node 3>host": NBYTES}, "it was there yet"
+    assert made.links() == {"1>node 3": NBYTES, "node 3>1": NBYTES, "node 3>host": NBYTES}, "it was there yet"
     events = made.memory.accounting.events
     assert (events.node_spills, events.node_spilled_nbytes, events.node_filled_nbytes) == (1, NBYTES, NBYTES)
     assert (events.spills, events.drops, events.node_refused_nbytes) == (0, 1, 0)
@@ -72,14 +57,14 @@ def test_what_came_over_the_network_stays_on_its_node_and_what_members_there_hav
     for member in range(3):
         made.fetch(buffer, member, buffer.whole, same_undefined=False)
     made.settle()
-    before = links(made)
-    push_out(made, 0)
-    assert links(made) == before, "member 1 has it"
-    push_out(made, 1)
-    assert links(made) == before | {"1>node 1": NBYTES}, "the host has it, but across the network"
+    before = made.links()
+    made.push_out(0)
+    assert made.links() == before, "member 1 has it"
+    made.push_out(1)
+    assert made.links() == before | {"1>node 1": NBYTES}, "the host has it, but across the network"
     made.fetch(buffer, 0, buffer.whole, same_undefined=False)
     made.settle()
-    assert links(made) == before | {"1>node 1": NBYTES, "node 1>0": NBYTES}
+    assert made.links() == before | {"1>node 1": NBYTES, "node 1>0": NBYTES}
     assert made.read(buffer) == data
 
 
@@ -87,8 +72,8 @@ def test_members_of_rank_0s_machine_leave_what_they_have_in_the_arena(rig: MakeR
     made = rig(2, NBYTES, nodes=(0, 1))
     buffer = made.buffer(NBYTES)
     made.wait(made.fill(0, buffer, buffer.whole, b"\5"))
-    push_out(made, 0)
-    assert links(made) == {"0>host": NBYTES} and made.memory.accounting.events.spilled_nbytes == NBYTES
+    made.push_out(0)
+    assert made.links() == {"0>host": NBYTES} and made.memory.accounting.events.spilled_nbytes == NBYTES
 
 
 def test_what_has_no_room_on_its_node_goes_to_the_host_and_copies_there_make_room(rig: MakeRig) -> None:
@@ -96,17 +81,17 @@ def test_what_has_no_room_on_its_node_goes_to_the_host_and_copies_there_make_roo
     first, second, third = (made.buffer(NBYTES) for _ in range(3))
     (node,) = made.memory.memories.nodes
     made.wait(made.fill(0, first, first.whole, b"\1"))
-    push_out(made, 0)
+    made.push_out(0)
     made.wait(made.fill(0, second, second.whole, b"\2"))
-    push_out(made, 0)
+    made.push_out(0)
     events = made.memory.accounting.events
-    assert links(made) == {"0>node 1": NBYTES, "0>host": NBYTES}
+    assert made.links() == {"0>node 1": NBYTES, "0>host": NBYTES}
     assert (events.node_spilled_nbytes, events.node_refused_nbytes, events.spilled_nbytes) == (NBYTES,) * 3
     made.wait(made.fill(0, first, first.whole, b"\3"))  # so what the node's memory has of it is old
     assert made.read(first) == b"\3" * NBYTES
     made.wait(made.fill(0, third, third.whole, b"\4"))
-    push_out(made, 0)
-    assert links(made)["0>node 1"] == 3 * NBYTES, (
+    made.push_out(0)
+    assert made.links()["0>node 1"] == 3 * NBYTES, (
         "the first buffer again, which the host has too; and the third"
     )
     assert node.in_use == node.peak_nbytes == NBYTES
@@ -117,7 +102,7 @@ def test_released_buffers_take_no_memory_of_nodes(rig: MakeRig) -> None:
     made = rig(1, NBYTES, nodes=(1,))
     buffer = made.buffer(NBYTES)
     made.wait(made.fill(0, buffer, buffer.whole, b"\1"))
-    push_out(made, 0)
+    made.push_out(0)
     (node,) = made.memory.memories.nodes
     assert node.in_use == NBYTES
     made.memory.release(buffer.id)
@@ -129,10 +114,10 @@ def test_what_only_the_memory_of_a_lost_node_had_is_poisoned(rig: MakeRig) -> No
     made = rig(2, NBYTES, nodes=(1, 2))
     alone, copied = made.buffer(NBYTES), made.buffer(noise(NBYTES))
     made.wait(made.fill(0, alone, alone.whole, b"\1"))
-    push_out(made, 0)
+    made.push_out(0)
     made.fetch(copied, 0, copied.whole, same_undefined=False)
     made.settle()
-    push_out(made, 0)
+    made.push_out(0)
     node, _ = made.memory.memories.nodes
     assert made.memory.recovery.drop_node(node, DeviceLost("node 1", "is gone")) == NBYTES
     assert made.memory.recovery.drop_member(0, DeviceLost("node 1", "is gone")) == 0
