@@ -6,7 +6,7 @@ import os
 import pickle
 import socket
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from sdi.cluster.node import OpenMembers
 from sdi.cluster.node_facts import Asked, JobDevice, NodeFacts
 from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
+from sdi.devices.capabilities import MemberKind
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_chosen
 from sdi.devices.kinds import Found
 from sdi.devices.polling import Polling
@@ -127,21 +128,34 @@ def open_job_members(
 def node_memories(settings: MemberSettings, job: Job, members: Sequence[Device]) -> list[Device]:
     """What copies to and from the own memory of each node above 0 that has some of ``members``.
 
-    As much of it as the settings say; else half of what is free on the machine, and not promised to members
-    that compute there, shared among the machine's processes.
+    See ``own_memory``.
+    """
+    known = [member.capabilities for member in members]
+    taken = [(each.node, each.kind, each.memory_nbytes) for each in known]
+    found = own_memory(job, taken, settings.node_memory_nbytes)
+    return [job.memory_of(node, nbytes) for node, nbytes in found.items()]
+
+
+def own_memory(
+    job: Job, members: Iterable[tuple[int, MemberKind, int]], limit_nbytes: int | None
+) -> dict[int, int]:
+    """Bytes of its own memory that each node above 0 has for ``members``: of each its node, kind and memory.
+
+    ``limit_nbytes``, where that is given; else half of what is free on the machine, and not promised to
+    members that compute there, shared among the machine's processes.
     """
     ranks = Counter(facts.host for facts in job.facts.values())
     promised: Counter[str] = Counter()
-    of_nodes = [member.capabilities for member in members if member.capabilities.node != ROOT]
-    for each in of_nodes:
-        if each.kind.is_host_processor:
-            promised[job.facts[each.node].host] += each.memory_nbytes
-    found: list[Device] = []
-    for node in sorted({each.node for each in of_nodes}):
-        nbytes, facts = settings.node_memory_nbytes, job.facts[node]
-        if nbytes is None:
-            nbytes = max(0, facts.free_nbytes - promised[facts.host]) // 2 // ranks[facts.host]
-        found.append(job.memory_of(node, nbytes))
+    nodes = set()
+    for node, kind, nbytes in members:
+        if node != ROOT:
+            nodes.add(node)
+            promised[job.facts[node].host] += nbytes if kind.is_host_processor else 0
+    found = {}
+    for node in sorted(nodes):
+        facts = job.facts[node]
+        free_nbytes = max(0, facts.free_nbytes - promised[facts.host]) // 2 // ranks[facts.host]
+        found[node] = free_nbytes if limit_nbytes is None else limit_nbytes
     return found
 
 
