@@ -177,7 +177,8 @@ class Rig:
         self.calls: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.arena = Arena(1 << 34, 1 << 20)
         self.host = HostWorker(1)
-        self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.put)
+        nodes = [self.job.memory_of(rank, 1 << 34) for rank in asked]
+        self.memory = VirtualMemory(self.arena, devices, self.host, self.calls.put, nodes=nodes)
         self.counters = counters = Counters(
             len(devices), self.memory.accounting, self.memory.transfers.links, split, 1e4
         )

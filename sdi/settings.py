@@ -52,6 +52,9 @@ class Settings:
     """lazy: data stays where it was written; host: through the host after every kernel (SDI_COHERENCE)."""
     member_memory: int | None = None
     """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: 512M, 2G; powers of 1024)."""
+    node_memory: int | None = None
+    """Limit, on each node of another machine, of memory for what its members have no room for
+    (SDI_NODE_MEMORY, likewise; 0: none)."""
     member_vendors: str | None = None
     """Directory of the real drivers' .icd files (SDI_MEMBER_VENDORS)."""
     platform_vendor: str | None = None
@@ -112,6 +115,7 @@ class Settings:
             balance=read("SDI_BALANCE", _balance, ("auto", 0)),
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
             member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
+            node_memory=read("SDI_NODE_MEMORY", _nbytes_or_none, None),
             member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
             platform_vendor=read("SDI_PLATFORM_VENDOR", _vendor, None),
             device_vendor=read("SDI_DEVICE_VENDOR", _device_vendor, None),
@@ -146,6 +150,7 @@ NAMES = (
     "SDI_BALANCE",
     "SDI_COHERENCE",
     "SDI_MEMBER_MEMORY",
+    "SDI_NODE_MEMORY",
     "SDI_MEMBER_VENDORS",
     "SDI_PLATFORM_VENDOR",
     "SDI_DEVICE_VENDOR",
@@ -287,6 +292,10 @@ def _verify(name: str, text: str) -> Verify:
     if text.lower() not in found:
         raise SettingsError(f"{name}={text!r}: expected 0, 1, off, stop or warn")
     return found[text.lower()]
+
+
+def _nbytes_or_none(name: str, text: str) -> int:
+    return 0 if text == "0" else _nbytes(name, text)
 
 
 def _nbytes(name: str, text: str) -> int:

@@ -13,6 +13,7 @@ from sdi.wire.records import COMMANDS
 
 _SUMS = (
     *("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "node_replays"),
+    *("node_spilled_nbytes", "node_filled_nbytes", "node_refused_nbytes"),
     *("round_trips", "round_trip_nbytes"),
 )
 
@@ -93,6 +94,8 @@ class SessionCounts:
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
     ``network``: from one node to another.  ``node_replays``: launches that nodes carried out by what they
     keep of them.
+    ``node_spilled_nbytes``: copied to nodes' own memory by members that lack room, ``node_filled_nbytes``:
+    from there to members, ``node_refused_nbytes``: for which there was no room.
     ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` did not go out again.
     ``records``: by kind, how many were replayed ("played"), or left to Python: see ``player.library.WHYS``.
     """
@@ -107,6 +110,9 @@ class SessionCounts:
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
     node_replays: int = 0
+    node_spilled_nbytes: int = 0
+    node_filled_nbytes: int = 0
+    node_refused_nbytes: int = 0
     round_trips: int = 0
     round_trip_nbytes: int = 0
     network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
@@ -232,6 +238,16 @@ def report(counters: SessionCounts) -> str:
     if counters.node_replays:
         launches = sum(kernel.launches_split + kernel.launches_whole for kernel in counters.kernels.values())
         lines.append(f"replayed by nodes: {counters.node_replays} of {launches} launches")
+    if counters.node_spilled_nbytes or counters.node_refused_nbytes:
+        none = (
+            f"; {size(counters.node_refused_nbytes)} had no room there"
+            if counters.node_refused_nbytes
+            else ""
+        )
+        lines.append(
+            f"nodes' own memory: {size(counters.node_spilled_nbytes)} came from members that lack room, "
+            f"{size(counters.node_filled_nbytes)} went to members{none}"
+        )
     if counters.round_trips:
         lines.append(
             f"round trips: {counters.round_trips} writes of what had been read from another buffer; members "

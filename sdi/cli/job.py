@@ -116,18 +116,22 @@ def show_devices(place: RankPlace, settings: Settings, asked: DevicesAsked) -> i
 
 def _described(job: Job, settings: Settings) -> list[str]:
     """The nodes, the members and all devices of a job, for people.  Raises ClError."""
-    from sdi.cluster.members import choose_members, facts_of, job_devices
+    from sdi.cluster.members import choose_members, facts_of, job_devices, own_memory
     from sdi.devices.discover import all_devices, memory_shares
 
     here = facts_of(all_devices())
     devices = job_devices(job, here)
     members = choose_members(job, here, settings.num_gpus, settings.devices)
     shares = memory_shares(members, settings.member_memory)
-    nodes = [("node", "machine", "process", "sdi", "members", "bytes go")]
+    taken = [(member.node, member.kind, nbytes) for member, nbytes in zip(members, shares, strict=True)]
+    own = own_memory(job, taken, settings.node_memory)
+    nodes = [("node", "machine", "process", "sdi", "members", "own memory", "bytes go")]
     for rank, each in sorted({ROOT: here, **job.facts}.items()):
         there = sum(member.node == rank for member in members)
-        way = "in shared memory" if rank == ROOT or job.nodes[rank].is_near else "as messages"
-        nodes.append((str(rank), each.hostname, str(each.pid), each.version, str(there), way))
+        is_near = rank == ROOT or job.nodes[rank].is_near
+        way = "in shared memory" if is_near else "as messages"
+        room = "" if is_near or rank not in own else size(own[rank])
+        nodes.append((str(rank), each.hostname, str(each.pid), each.version, str(there), room, way))
     rows = [("member", "node", "kind", "device", "memory")]
     for number, (member, nbytes) in enumerate(zip(members, shares, strict=True)):
         rows.append((str(number), str(member.node), member.kind.name.upper(), member.name, size(nbytes)))
@@ -135,7 +139,7 @@ def _described(job: Job, settings: Settings) -> list[str]:
     for index, device in enumerate(devices):
         known.append((str(index), str(device.node), device.kind.name.upper(), device.platform, device.name))
     found = [*table(rows, right={4}), *settings.said_of_devices]
-    return [*table(nodes, right={2, 4}), *job.idle_notes(), "", *found, "", *table(known)]
+    return [*table(nodes, right={2, 4, 5}), *job.idle_notes(), "", *found, "", *table(known)]
 
 
 def _queried(job: Job, asked: DevicesAsked) -> list[str]:

@@ -296,7 +296,7 @@ class Head:
         source, target = transfer.copy.source, transfer.copy.target
         devices = memory.devices
         if target == HOST or max(source, target) > len(devices):
-            raise _NotKept("a copy to the host, or in pooled memory")
+            raise _NotKept("a copy to the host, or of what is no member's alone")
         from_ = remote(devices[source - 1]) if source != HOST else None
         if from_ is None and remote(devices[target - 1]) is None:
             self._copies.append(transfer)

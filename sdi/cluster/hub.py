@@ -16,7 +16,7 @@ from typing import Final
 
 from sdi.cluster.head import Heads
 from sdi.cluster.job import Job, JobError
-from sdi.cluster.members import facts_of, open_job_members
+from sdi.cluster.members import facts_of, node_memories, open_job_members
 from sdi.devices.discover import MemberSettings, all_devices, pool_of
 from sdi.devices.kinds import Found
 from sdi.errors import ClError, Status
@@ -125,7 +125,8 @@ class Hub:
             members = open_job_members(settings, self._job, self._devices, facts_of(self._devices))
         except JobError as error:
             raise ClError(Status.DEVICE_NOT_AVAILABLE, str(error)) from error
-        return Image(members, pool_of(members), self._printed, self._job.polling, self._job.share)
+        nodes = node_memories(settings, self._job, members)
+        return Image(members, pool_of(members), self._printed, self._job.polling, self._job.share, nodes)
 
 
 def _is_over(handed: Handed) -> bool:

@@ -17,20 +17,22 @@ from sdi.cluster.identity import Stranger, introduced
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearListener
 from sdi.cluster.node_facts import Asked, NodeFacts
-from sdi.cluster.records import ALL, DamagedBatch, RecordKind, packed, records
+from sdi.cluster.records import ALL, NODE_MEMORY, DamagedBatch, RecordKind, packed, records
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import ROOT, Failures, RemoteNode
 from sdi.cluster.shared import Pool
 from sdi.cluster.transport import Room, Traffic, Transport, copied
 from sdi.cluster.tree import ReplayTree
 from sdi.devices.base import Device
-from sdi.devices.capabilities import Capabilities
+from sdi.devices.capabilities import CPU, Capabilities
 from sdi.devices.polling import Polling
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.vmem.arena import Arena
 
 _log = logging.getLogger("sdi.job")
 _CLOCK_ROUNDS = 5
+_OWN_MEMORY = replace(CPU, name="node", host_ns_per_byte=0.0)
+"""What a node's own memory costs: a copy takes what it takes the member at the other end."""
 
 
 class JobError(RuntimeError):
@@ -237,6 +239,12 @@ class Job:
             ]
         self._members = [device for _, device in sorted(found, key=lambda each: each[0])]
         return [*self._members]
+
+    def memory_of(self, rank: int, nbytes: int) -> RemoteDevice:
+        """What copies to and from a node's own memory, of which it has so much; it is no member."""
+        name = f"memory of node {rank}"
+        facts = Capabilities(name, _OWN_MEMORY, "", "", name, nbytes, {}, node=rank, is_near=False)
+        return RemoteDevice(self.nodes[rank], NODE_MEMORY, facts)
 
     def traffic(self) -> dict[tuple[int, int], Traffic]:
         """What each rank that is there sent to others since the session's members were opened."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from sdi.cluster.node import OpenMembers
 from sdi.cluster.node_facts import Asked, JobDevice, NodeFacts
 from sdi.cluster.remote_node import ROOT
 from sdi.devices.base import Device
+from sdi.devices.capabilities import MemberKind
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_chosen
 from sdi.devices.kinds import Found
 from sdi.devices.polling import Polling
+from sdi.free_memory import free_nbytes
 from sdi.wire.opencl import DeviceInfo
 
 _ASKED_FOR = (
@@ -44,7 +47,7 @@ def facts_of(devices: Sequence[Found]) -> NodeFacts:
         JobDevice(d.platform, d.name, d.kind, d.unit, d.memory_nbytes, _asked_for(d.info), position)
         for position, d in enumerate(devices)
     ]
-    return NodeFacts(__version__, host_id(), socket.gethostname(), os.getpid(), tuple(known))
+    return NodeFacts(__version__, host_id(), socket.gethostname(), os.getpid(), tuple(known), free_nbytes())
 
 
 def _asked_for(info: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -120,6 +123,40 @@ def open_job_members(
         for member in reversed(members):
             member.close()
         raise
+
+
+def node_memories(settings: MemberSettings, job: Job, members: Sequence[Device]) -> list[Device]:
+    """What copies to and from the own memory of each node above 0 that has some of ``members``.
+
+    See ``own_memory``.
+    """
+    known = [member.capabilities for member in members]
+    taken = [(each.node, each.kind, each.memory_nbytes) for each in known]
+    found = own_memory(job, taken, settings.node_memory_nbytes)
+    return [job.memory_of(node, nbytes) for node, nbytes in found.items()]
+
+
+def own_memory(
+    job: Job, members: Iterable[tuple[int, MemberKind, int]], limit_nbytes: int | None
+) -> dict[int, int]:
+    """Bytes of its own memory that each node above 0 has for ``members``: of each its node, kind and memory.
+
+    ``limit_nbytes``, where that is given; else half of what is free on the machine, and not promised to
+    members that compute there, shared among the machine's processes.
+    """
+    ranks = Counter(facts.host for facts in job.facts.values())
+    promised: Counter[str] = Counter()
+    nodes = set()
+    for node, kind, nbytes in members:
+        if node != ROOT:
+            nodes.add(node)
+            promised[job.facts[node].host] += nbytes if kind.is_host_processor else 0
+    found = {}
+    for node in sorted(nodes):
+        facts = job.facts[node]
+        free_nbytes = max(0, facts.free_nbytes - promised[facts.host]) // 2 // ranks[facts.host]
+        found[node] = free_nbytes if limit_nbytes is None else limit_nbytes
+    return found
 
 
 def choose_members(job: Job, here: NodeFacts, count: int | None, selection: str | None) -> list[JobDevice]:

@@ -22,11 +22,13 @@ from typing import Final, cast
 from sdi.atomics import Update
 from sdi.cluster.arguments import UPDATES, arguments_of
 from sdi.cluster.exchange import Exchange, region_of
+from sdi.cluster.host_blocks import HostBlock, HostBlocks
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearError, come, received_descriptor
 from sdi.cluster.part import OPERATIONS_MAX, REPLAYS, Parts
 from sdi.cluster.records import (
     ALL,
+    NODE_MEMORY,
     DamagedBatch,
     NodeRecord,
     RecordKind,
@@ -84,6 +86,7 @@ class Node:
         self._exchange: Final = Exchange(transport)
         self._devices: Sequence[Device] = ()
         self._objects: dict[int, object] = {}
+        self._blocks: Final = HostBlocks(self._exchange, self._object)
         self._parts = Parts()
         self._branch: Final = Branch(
             transport, self._act, self._spread, self._forget_tickets, self._lost_members
@@ -190,6 +193,7 @@ class Node:
             device.close()
         self._devices = ()
         self._objects.clear()
+        self._blocks.close()
         self._parts = Parts()
         if self._arena is not None:
             self._arena.close()
@@ -412,20 +416,21 @@ class Node:
 
     def _make(self, record: NodeRecord) -> None:
         """Make an object; who uses it after that failed fails too."""
-        device = self._devices[record.member]
         try:
             made: object
-            if record.kind is RecordKind.ALLOCATE:
+            if record.member == NODE_MEMORY:
+                made = self._blocks.allocate(record.fields[0])
+            elif record.kind is RecordKind.ALLOCATE:
                 nbytes, is_on_host = record.fields
-                made = device.allocate(nbytes, bool(is_on_host))
+                made = self._devices[record.member].allocate(nbytes, bool(is_on_host))
             elif record.kind is RecordKind.ADOPT:
-                made = device.allocate(self._shared(*record.fields))
+                made = self._devices[record.member].allocate(self._shared(*record.fields))
             elif record.kind is RecordKind.CREATE_IMAGE:
-                made = device.allocate(ImageShape(*record.fields))
+                made = self._devices[record.member].allocate(ImageShape(*record.fields))
             else:
                 name, arguments = arguments_of(record.tail, self._objects)
                 program = cast(DeviceProgram, self._objects[record.fields[0]])
-                made = device.bind(program, name, arguments)
+                made = self._devices[record.member].bind(program, name, arguments)
         except Exception as error:
             made = error
         self._objects[record.ticket] = made
@@ -434,7 +439,10 @@ class Node:
         found = self._objects.pop(record.ticket, None)
         if found is None or isinstance(found, Exception):
             return
-        self._devices[record.member].free(cast(DeviceBuffer, found))
+        if isinstance(found, HostBlock):
+            self._blocks.free(found)
+        else:
+            self._devices[record.member].free(cast(DeviceBuffer, found))
 
     # -- parts of recordings ----------------------------------------------------------------------------
 
@@ -513,6 +521,8 @@ class Node:
         return cast(DeviceBuffer, self._object(name))
 
     def _issue(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
+        if record.member == NODE_MEMORY:
+            return self._blocks.issue(self._devices, record, wait)
         device, fields = self._devices[record.member], record.fields
         match record.kind:
             case RecordKind.LAUNCH:
@@ -562,6 +572,8 @@ class Node:
 
     def _peer_copy(self, device: Device, record: NodeRecord, wait: list[Ticket]) -> Ticket:
         member, source, start, target, *strided = record.fields
+        if member == NODE_MEMORY:
+            return self._blocks.give(device, record, wait)
         there, here, region = self._buffer(source), self._buffer(target), region_of(*strided)
         other, over = self._devices[member], region.at(0)
         return across(device, other, there, start, here, region.base, over, wait, ())[1]

@@ -31,7 +31,7 @@ class NodeFacts:
     """What a node says of itself once.
 
     ``host``: its machine's boot id, the same for nodes of one machine; ``hostname``: its name.
-    ``pid``: the process.  ``devices``: that can become members.
+    ``pid``: the process.  ``devices``: that can become members.  ``free_nbytes``: of the machine's memory.
     """
 
     version: str
@@ -39,6 +39,7 @@ class NodeFacts:
     hostname: str
     pid: int
     devices: tuple[JobDevice, ...]
+    free_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class RecordKind(IntEnum):
 
 ALL = 0xFFFF
 """Stands for all members of a node."""
+NODE_MEMORY = 0xFFFE
+"""Stands among its members for a node's own memory."""
 _HEAD = struct.Struct("<HHIIIQ")
 _FIELDS: dict[RecordKind, str] = {
     RecordKind.ALLOCATE: "2Q",  # nbytes, whether in host memory

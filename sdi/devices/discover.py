@@ -33,7 +33,8 @@ class MemberSettings:
     """The settings that shape the image.
 
     ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, which of ``all_devices()``: see
-    ``select``.  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member.  For tests:
+    ``select``.  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member; ``node_memory_nbytes``:
+    SDI_NODE_MEMORY, of each node of other machines.  For tests:
     ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
     and the kernel whose launches fail there, ``slowed`` (SDI_TEST_SLOW_MEMBER) a member and how many times as
     long its launches take, ``lost`` (SDI_TEST_LOSE_MEMBER) a member and how many operations it does before it
@@ -43,6 +44,7 @@ class MemberSettings:
     count: int | None = None
     devices: str | None = None
     memory_nbytes: int | None = None
+    node_memory_nbytes: int | None = None
     delayed: int | None = None
     faulty: tuple[int, str] | None = None
     slowed: tuple[int, float] | None = None

@@ -94,8 +94,7 @@ def between_nodes(
     for k, here in enumerate(members):
         place = links.place(member_memory(here[0]))
         for member in here:
-            memories[place] = memories.get(place, 1 << HOST if place == links.place(HOST) else 0)
-            memories[place] |= 1 << member_memory(member)
+            memories[place] = memories.get(place, links.home(place)) | 1 << member_memory(member)
         boxes.setdefault(place, []).append(k)
     received_ns = dict.fromkeys(boxes, 0.0)
     received = dict.fromkeys(boxes, 0)
@@ -136,7 +135,7 @@ def _over_nodes_ns(plan: CutPlan, links: Links, members: Sequence[int]) -> float
         if len(those) == 1 and place != links.place(HOST):
             continue
         here = [member_memory(members[k]) for k in those]
-        mask = sum([1 << memory for memory in here]) | (1 << HOST if place == links.place(HOST) else 0)
+        mask = sum([1 << memory for memory in here]) | links.home(place)
         for k, memory in zip(those, here, strict=True):
             got = 0.0
             for used in plan.buffers:

@@ -7,7 +7,7 @@ which is written; so what lies between the runs stays as it is.  Owned by: sdi-s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sdi.devices.base import Place
 from sdi.devices.copying import within
@@ -19,7 +19,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.steps import Steps
 from sdi.region import Region, alike, packed_like
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.directory import HOST, Directory
+from sdi.vmem.directory import HOST, Directory, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import Wanted
 
@@ -143,8 +143,8 @@ class RegionCopies:
         """
         self._wanted_in = wanted
         from_, to = alike(from_, to)
-        here = parts_of(source.directory, from_.bounds)
-        there = [HeldBytes(to.bounds, 0, False)] if to.is_dense else parts_of(target.directory, to.bounds)
+        here = self._parts_of(source, from_.bounds)
+        there = [HeldBytes(to.bounds, 0, False)] if to.is_dense else self._parts_of(target, to.bounds)
         is_poisoned = any(
             dependencies.failed() for buffer in (source, target) for dependencies in buffer.dependencies
         )
@@ -257,11 +257,27 @@ class RegionCopies:
             return None
         if any(dependencies.failed() for dependencies in buffer.dependencies):
             return None
-        parts = parts_of(buffer.directory, over.bounds)
-        is_shared = memory.memories.pooled is not None and any(
-            part.holders >> memory.memories.pooled_memory & 1 for part in parts or ()
-        )
+        parts, shared = parts_of(buffer.directory, over.bounds), memory.memories.shared
+        is_shared = shared and any(part.holders & shared for part in parts or ())
         return None if is_shared else parts
+
+    def _parts_of(self, buffer: VirtualBuffer, over: ByteRange) -> list[HeldBytes] | None:
+        """See ``parts_of``.  What nodes' own memory alone has counts as a member's there, to which it is
+        brought before it is used; or the host's, where none is left.
+        """
+        parts, nodes = parts_of(buffer.directory, over), self._memory.memories.nodes
+        if parts is None or not nodes.mask:
+            return parts
+        return [replace(part, holders=self._usable(part.holders)) for part in parts]
+
+    def _usable(self, holders: int) -> int:
+        memory, nodes = self._memory, self._memory.memories.nodes
+        usable = holders & ~nodes.mask
+        for node in nodes if not usable else ():
+            if holders >> node.number & 1:
+                there = [m for m in memory.members if memory.devices[m].capabilities.node == node.node]
+                return 1 << (member_memory(there[0]) if there else HOST)
+        return usable
 
     def _piece(
         self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region
@@ -284,8 +300,8 @@ class RegionCopies:
     def _ends(self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region) -> Ends | None:
         """Where to make a piece now; None: in the arena, where the bytes are not."""
         memory = self._memory
-        here = parts_of(source.directory, from_.bounds)
-        there = None if to.is_dense else parts_of(target.directory, to.bounds)
+        here = self._parts_of(source, from_.bounds)
+        there = None if to.is_dense else self._parts_of(target, to.bounds)
         if here is None or len(here) > 1:
             return None
         readers = here[0].holders
@@ -329,6 +345,10 @@ class RegionCopies:
         self, source: VirtualBuffer, from_: Region, target: VirtualBuffer, to: Region, ends: Ends
     ) -> Ticket | None:
         """None where there is no room for what is under way."""
+        if self._memory.memories.nodes.mask:  # where only a node's own memory had it, see ``_parts_of``
+            self._memory.transfers.bring(source, ends.source, from_.bounds, self._for)
+            if not to.is_dense:
+                self._memory.transfers.bring(target, ends.target, to.bounds, self._for)
         left, right = self._reading(source, ends.source, from_), self._written(target, ends.target, to)
         ticket = self._carry(left, right)
         if ticket is not None:

@@ -179,6 +179,7 @@ class RoundTrips:
     def _nearest(self, memory: int, holders: int, over: Region) -> int | None:
         """The member's memory among ``holders`` from which bytes come that rank 0 need not send."""
         links, nbytes = self._memory.transfers.links, over.total_nbytes
+        holders &= ~self._memory.memories.shared
         sent_ns = links.cost_ns(HOST, memory, nbytes)
         if holders >> memory & 1:
             return memory if sent_ns >= _ALONE_NS else None

@@ -141,12 +141,17 @@ class VirtualDevice:
         """
         memory = self._memory
         lost = [member for member in memory.members if memory.devices[member].is_lost()]
-        if not lost:
+        nodes = memory.memories.nodes.lost()
+        if not (lost or nodes):
             self.forget_copies(error)
             return
-        names = [memory.devices[member].capabilities.name for member in lost]
-        gone_nbytes = 0
-        for member, name in zip(lost, names, strict=True):
+        names, gone_nbytes = list[str](), 0
+        for node in nodes:
+            names.append(node.device.capabilities.name)
+            why = DeviceLost(names[-1], f"it is lost, and what it alone had: {error}")
+            gone_nbytes += memory.recovery.drop_node(node, why)
+        for member in lost:
+            names.append(name := memory.devices[member].capabilities.name)
             why = DeviceLost(name, f"it is lost, and what it alone had: {error}")
             gone_nbytes += memory.recovery.drop_member(member, why)
             self._launcher.drop_member(member, why)
@@ -187,7 +192,8 @@ class VirtualDevice:
         if self.player is not None and command.rectangle.contiguous and is_short:
             self._fetch_recorded(self.player, command, buffer, over, issue)
         else:
-            self._memory.transfers.fetch_host(buffer, over, issue)
+            wanted = command.rectangle.strided if self._is_on_node(buffer, over) else over
+            self._memory.transfers.fetch_host(buffer, wanted, issue)
         dependencies = buffer.dependencies[HOST]
         waits = dependencies.before_read(over)
         if shown is not None:
@@ -199,6 +205,11 @@ class VirtualDevice:
             self._round_trips.read(buffer, command.rectangle.strided)
         # The buffer may be released, and not be known by its number any more, before the service copies.
         return IssuedWork(waits, transfer, buffer.offset + over.start if shown is not None else 0)
+
+    def _is_on_node(self, buffer: VirtualBuffer, over: ByteRange) -> bool:
+        """Whether some of it is in other nodes' own memory, from where single rows can come."""
+        mask = self._memory.memories.nodes.mask
+        return bool(mask) and any(held & mask for _, held, _ in buffer.directory.holders(over))
 
     def _fetch_recorded(
         self, player: Keeper, command: Read, buffer: VirtualBuffer, over: ByteRange, issue: Issue
@@ -327,7 +338,7 @@ class VirtualDevice:
         parts = [(self._place_for(command.member), over)]
         is_left_open = rectangle.contiguous and memory.coherence == "lazy" and not command.member
         if is_left_open and self._fills_on_members(over.nbytes):
-            parts = _fill_places(buffer, over, len(pattern), memory.members, memory.memories.pooled_memory)
+            parts = _fill_places(buffer, over, len(pattern), memory.members, memory.memories.shared)
         player = self.player if rectangle.contiguous and over.nbytes <= _AT_ONCE_NBYTES else None
         before = buffer.directory.state() if player is not None else None
         filled_by: list[tuple[int, ByteRange]] = []
@@ -499,15 +510,16 @@ def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> IssuedWor
 def _homes(buffer: VirtualBuffer, over: ByteRange, shared: int) -> list[tuple[int, ByteRange]]:
     """``over`` by memory that holds it, the host first; all of it by the host when that is too fine.
 
-    What is in the memory of all members together (``shared``) counts as the host's.
+    What no member has by itself counts as the host's: in a memory among the bit set ``shared``.
     """
     found: list[tuple[int, ByteRange]] = []
     runs = buffer.directory.runs(over, _HOMES_MAX)
     if runs is None:
         return [(HOST, over)]
     for part, holders, _ in runs:
-        memory = (holders & -holders).bit_length() - 1
-        if memory == shared:
+        held = holders & ~shared or holders
+        memory = (held & -held).bit_length() - 1
+        if shared >> memory & 1:
             memory = HOST
         if found and found[-1][0] == memory:
             found[-1] = (memory, ByteRange(found[-1][1].start, part.stop))

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> int:
 class Image:
     """What a session works with.  ``pooled``: the memory of all members together, if they have that.
     ``polling``: what the members were opened with.  ``share``: gives the arena to other processes that have
-    members, if there are any.
+    members, if there are any.  ``nodes``: what copies to and from the memory of each of these.
     """
 
     devices: list[Device]
@@ -121,6 +121,7 @@ class Image:
     printed: Printed
     polling: Polling
     share: Callable[[Arena], None] | None = None
+    nodes: Sequence[Device] = ()
 
 
 OpenImage = Callable[["MemberSettings"], Image]
@@ -160,6 +161,7 @@ def begin(
                 count=settings.num_gpus,
                 devices=settings.devices,
                 memory_nbytes=settings.member_memory,
+                node_memory_nbytes=settings.node_memory,
                 delayed=settings.delay_member,
                 faulty=settings.fail_member,
                 slowed=settings.slow_member,
@@ -211,6 +213,7 @@ def begin(
             settings.learns,
             image.polling,
             settings.is_image,
+            image.nodes,
         )
     except Exception:
         _log.exception("the session could not start")

@@ -80,11 +80,12 @@ class Session:
         learns: bool = False,
         polling: Polling | None = None,
         is_image: bool = True,
+        nodes: Sequence[Device] = (),
     ) -> None:
         """``plays``: known commands are executed by the player, if it can.  ``learns``: see ``Learning``.
 
         ``polling``: what the members were opened with.  ``is_image``: the application sees one device, else
-        each member: then nothing is split.
+        each member: then nothing is split.  ``nodes``: see ``VirtualMemory``.
         """
         if not is_image:
             split, balance, verify = "never", ("off", 0), "off"
@@ -100,7 +101,9 @@ class Session:
         self._has_pools = any(device.capabilities.kind.keeps_memory for device in devices)
         self._trim_ns = 0
         self._host = HostWorker()
-        self._memory = VirtualMemory(self._arena, devices, self._host, post, coherence, pooled=pooled)
+        self._memory = VirtualMemory(
+            self._arena, devices, self._host, post, coherence, pooled=pooled, nodes=nodes
+        )
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(
             len(devices),

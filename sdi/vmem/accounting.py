@@ -39,8 +39,11 @@ class Events:
     ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what members alone had
     that were lost.  ``host_...``: memory of the application that buffers use, compared with what both sides
     knew of it, and copied from or to it.  ``node_replays``: launches that nodes carried out by what they
-    keep of them.  ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` came to
-    members from others or were there, not from rank 0.
+    keep of them.  ``node_spills``: device buffers given up on other machines of which something was copied to
+    the node's own memory, ``node_spilled_nbytes``; ``node_filled_nbytes``: came to members from there;
+    ``node_refused_nbytes``: had no room there.
+    ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` came to members from others
+    or were there, not from rank 0.
     """
 
     twins: int = 0
@@ -62,6 +65,10 @@ class Events:
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
     node_replays: int = 0
+    node_spills: int = 0
+    node_spilled_nbytes: int = 0
+    node_filled_nbytes: int = 0
+    node_refused_nbytes: int = 0
     round_trips: int = 0
     round_trip_nbytes: int = 0
 
@@ -80,7 +87,7 @@ class Accounting:
 
     ``peak_nbytes``: the most that was allocated on each member at a time.
     ``recorder``: of a session that is profiled.
-    ``on_report``: called by ``settle``.
+    ``on_report``: called by ``settle``.  ``nodes``: whose own memory those behind the members' are.
     ``races``: conflicts as ``MergeResult`` has them, by cause ("kernel: arguments"): the program races.
     """
 
@@ -90,6 +97,7 @@ class Accounting:
     recorder: Recorder | None = None
     races: Counter[str] = field(default_factory=Counter)
     on_report: list[Callable[[], None]] = field(default_factory=list)
+    nodes: tuple[int, ...] = ()
     _links: dict[tuple[int, int], _Sum] = field(default_factory=dict)
     _causes: dict[tuple[str, int, int], _Sum] = field(default_factory=dict)
 
@@ -119,7 +127,9 @@ class Accounting:
             moved.host_to_member += total_nbytes
         elif target == HOST:
             moved.member_to_host += total_nbytes
-        else:
+        elif self._is_node(source):
+            self.events.node_filled_nbytes += total_nbytes
+        elif not self._is_node(target):
             moved.member_to_member += total_nbytes
         ends = (source, target)
         total = self._links.get(ends)
@@ -151,7 +161,8 @@ class Accounting:
         """
         received: dict[int, float] = {}
         for (source, target), total in self._links.items():
-            if HOST not in (source, target) and total.copies:
+            is_between = HOST not in (source, target) and not (self._is_node(source) or self._is_node(target))
+            if is_between and total.copies:
                 each_ns = cost_ns(source, target, total.nbytes // total.copies)
                 received[target] = received.get(target, 0.0) + total.copies * each_ns
         return max(received.values(), default=0.0)
@@ -168,21 +179,24 @@ class Accounting:
             count()
 
     def report(self) -> dict[str, object]:
-        """Everything but ``moved``, ready for JSON.  Memories are called "host", "0", "1" ..."""
+        """Everything but ``moved``, ready for JSON.  Memories are called "host", "0", "1" ... "node 1" ..."""
         causes: dict[str, dict[str, int]] = {}
         for (cause, source, target), total in self._causes.items():
-            causes.setdefault(cause, {})[_link(source, target)] = total.nbytes
+            causes.setdefault(cause, {})[self._link(source, target)] = total.nbytes
         return {
-            "links": {_link(*ends): asdict(total) for ends, total in self._links.items()},
+            "links": {self._link(*ends): asdict(total) for ends, total in self._links.items()},
             "causes": causes,
             "peak_nbytes": list(self.peak_nbytes),
             **asdict(self.events),
         }
 
+    def _link(self, source: int, target: int) -> str:
+        return f"{self._name(source)}>{self._name(target)}"
 
-def _link(source: int, target: int) -> str:
-    return f"{_name(source)}>{_name(target)}"
+    def _name(self, memory: int) -> str:
+        if self._is_node(memory):
+            return f"node {self.nodes[memory - len(self.peak_nbytes) - 1]}"
+        return "host" if memory == HOST else str(memory - 1)
 
-
-def _name(memory: int) -> str:
-    return "host" if memory == HOST else str(memory - 1)
+    def _is_node(self, memory: int) -> bool:
+        return bool(self.nodes) and memory > len(self.peak_nbytes)

@@ -23,6 +23,7 @@ from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import member_memory
 from sdi.vmem.eviction import Eviction
 from sdi.vmem.heap import Block, MemberHeap
+from sdi.vmem.node_memory import NodeMemories
 from sdi.vmem.placed import GRANULE_NBYTES, KeptImages, Placed, Wanted, WantedImage, rounded
 
 _MARGIN_SHARE = 16
@@ -33,7 +34,8 @@ _ATTEMPTS = 4
 class Placement:
     """The allocations of all buffers on all members.
 
-    ``spill``: see ``Eviction``.  ``pooled``: the memory of all of them together, the last place then.
+    ``bring``, ``nodes``: see ``Eviction``.  ``pooled``: the memory of all of them together, the last place
+    then.
     """
 
     def __init__(
@@ -41,7 +43,8 @@ class Placement:
         devices: Sequence[Device],
         accounting: Accounting,
         post: Callable[[Callable[[], None]], None],
-        spill: Callable[[VirtualBuffer, Bytes, Issue], None],
+        bring: Callable[[VirtualBuffer, int, Bytes, Issue], None],
+        nodes: NodeMemories,
         pooled: PooledMemory | None = None,
     ) -> None:
         self._devices = devices
@@ -56,7 +59,7 @@ class Placement:
         if pooled is not None:  # it is the members' memory
             self.heaps.append(MemberHeap(pooled, post, lambda nbytes: None, is_pooled=True))
         self.placed = Placed(self.heaps)
-        self._eviction = Eviction(self.placed, devices, accounting.events, spill)
+        self._eviction = Eviction(self.placed, devices, accounting.events, bring, nodes)
 
     def reserve(
         self,

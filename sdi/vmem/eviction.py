@@ -1,11 +1,11 @@
-"""What goes when a member is full, and what that brings to the host first.
+"""What goes when a member is full, and what that brings to the host, or its own node's memory, first.
 
 Owned by: sdi-scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sdi.devices.base import Device
 from sdi.devices.issue import Issue
@@ -13,27 +13,41 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, Status
 from sdi.intervals import ByteRange
 from sdi.region import Bytes
+from sdi.regions import as_few
 from sdi.vmem.accounting import Events
 from sdi.vmem.buffer import Allocation, VirtualBuffer
-from sdi.vmem.directory import member_memory
+from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.node_memory import NodeMemory
 from sdi.vmem.placed import KeptImages, Placed, Wanted, rounded
 
 
 class Eviction:
-    """``spill(buffer, over, issue)`` issues the copies that make ``over`` current on the host."""
+    """``bring(buffer, memory, over, issue)`` issues the copies that make ``over`` current in a memory.
+
+    ``nodes``: where members of other machines leave what they have no room for.
+    """
 
     def __init__(
         self,
         placed: Placed,
         devices: Sequence[Device],
         events: Events,
-        spill: Callable[[VirtualBuffer, Bytes, Issue], None],
+        bring: Callable[[VirtualBuffer, int, Bytes, Issue], None],
+        nodes: Iterable[NodeMemory] = (),
     ) -> None:
         self._placed = placed
         self._heaps = placed.heaps
         self._devices = devices
         self._events = events
-        self._spill = spill
+        self._bring = bring
+        of_node = {each.node: each for each in nodes}
+        self._homes: dict[int, NodeMemory] = {}  # by member
+        self._there = {each.node: 1 << each.number for each in nodes}  # bit sets of the nodes' memories
+        for member, device in enumerate(devices):
+            known = device.capabilities
+            if not known.is_near and known.node in self._there:
+                self._homes[member] = of_node[known.node]
+                self._there[known.node] |= 1 << member_memory(member)
 
     def trim(self, member: int, wanted: Sequence[Wanted], issue: Issue) -> None:
         """From now on every place has the very size that is wanted; those of another size go."""
@@ -49,18 +63,45 @@ class Eviction:
                 self.evict(buffer, member, issue)
 
     def bring_home(self, buffer: VirtualBuffer, member: int, over: ByteRange, issue: Issue) -> None:
-        """The member gives up ``over``; what nobody else holds goes to the host."""
+        """The member gives up ``over``; what nobody else holds goes to the host.
+
+        Of a member on another machine, what nobody there holds goes to its node's memory before that, as far
+        as there is room: it would have to come over the network again.
+        """
         memory = member_memory(member)
+        is_kept = self._keep_on_node(buffer, member, over, issue)
         dirty = buffer.directory.only_in(memory, over)
         for part in dirty:
-            self._spill(buffer, part, issue)
+            self._bring(buffer, HOST, part, issue)
         if dirty:
             self._events.spills += 1
             self._events.spilled_nbytes += sum(part.total_nbytes for part in dirty)
-        else:
+        elif not is_kept:
             self._events.drops += 1
             self._events.dropped_nbytes += over.nbytes
         buffer.directory.dropped(memory, over)
+
+    def _keep_on_node(self, buffer: VirtualBuffer, member: int, over: ByteRange, issue: Issue) -> bool:
+        """Copy to the member's node's memory what it has and nobody else there; whether that was anything."""
+        home, memory = self._homes.get(member), member_memory(member)
+        if home is None or not home.limit_nbytes:
+            return False
+        others = self._there[home.node] & ~(1 << memory)
+        lacking = [
+            part
+            for part, holders, is_defined in buffer.directory.holders(over)
+            if is_defined and holders >> memory & 1 and not holders & others
+        ]
+        kept_nbytes, events = 0, self._events
+        for part in as_few(lacking):
+            if home.take(buffer, part):
+                self._bring(buffer, home.number, part, issue)
+                kept_nbytes += part.total_nbytes
+            else:
+                events.node_refused_nbytes += part.total_nbytes
+        events.node_spills += kept_nbytes > 0
+        events.node_spilled_nbytes += kept_nbytes
+        return kept_nbytes > 0
 
     def evict(self, buffer: VirtualBuffer, member: int, issue: Issue) -> None:
         allocation = buffer.allocations[member]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -38,8 +38,9 @@ def each_of(memories: int) -> Iterator[int]:
 class Links:
     """Times per byte between the memories 0 (host) to N.  Owned by: sdi-scheduler; any thread measures.
 
-    ``kinds``: of each member.  ``nodes``: the node of each, if they are not all on the host's;
-    ``near``: whether they share memory with it all the same.
+    ``kinds``: of each member, and of what else is a memory.  ``nodes``: the node of each, if they are not all
+    on the host's; ``near``: whether they share memory with it all the same.  ``own``: the memories
+    that are no members' but nodes' own.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Links:
         now_ns: Callable[[], int] = time.monotonic_ns,
         nodes: Sequence[int] = (),
         near: Sequence[bool] = (),
+        own: Iterable[int] = (),
     ) -> None:
         self._clock_ns = now_ns
         self._at_ns: int | None = None
@@ -59,6 +61,9 @@ class Links:
         self.is_far: Final = any(self._places)
         """Whether any copy goes over a network."""
         self.num_places: Final = len(set(self._places))
+        self._homes: dict[int, int] = {self._places[HOST]: 1 << HOST}
+        for memory in own:
+            self._homes[self._places[memory]] = self.home(self._places[memory]) | 1 << memory
         self._network = _NETWORK  # of links between nodes that were not measured themselves
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
@@ -95,6 +100,10 @@ class Links:
     def place(self, memory: int) -> int:
         """The machine that a memory is on: 0 for the host's, and all that share memory with it."""
         return self._places[memory]
+
+    def home(self, place: int) -> int:
+        """The bit set of the memories of a machine that are no members'."""
+        return self._homes.get(place, 0)
 
     def crosses(self, source: int, target: int) -> bool:
         """Whether a copy goes over a network."""
@@ -133,7 +142,7 @@ class Links:
 
         Never over a network: rank 0's link is everybody's.
         """
-        if self.crosses(source, target):
+        if self.crosses(source, target) or self.crosses(HOST, target):
             return False
         two = self.cost_ns(source, HOST, nbytes) + self.cost_ns(HOST, target, nbytes)
         return two < self.cost_ns(source, target, nbytes)
@@ -152,13 +161,14 @@ class Links:
 
     def _soonest(self, target: int, holders: int, nbytes: int) -> int:
         best = HOST
-        now, lowest = self._now_ns(), (float("inf"), 0.0)
+        now, lowest = self._now_ns(), (True, float("inf"), 0.0)
         for source in each_of(holders):
             start = max(now, self._free_ns[source], self._filled_ns[source])
             end = start + self.cost_ns(source, target, nbytes)
-            sent_nbytes = self._sent_nbytes(self._places[source]) if self.crosses(source, target) else 0
-            if (sent_nbytes, end) < lowest:
-                best, lowest = source, (sent_nbytes, end)
+            is_far = self.crosses(source, target)
+            sent_nbytes = self._sent_nbytes(self._places[source]) if is_far else 0
+            if (is_far, sent_nbytes, end) < lowest:
+                best, lowest = source, (is_far, sent_nbytes, end)
         return best
 
     def _sent_nbytes(self, place: int) -> int:

@@ -18,19 +18,34 @@ from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import Allocation, VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.merging.host import Bytes
+from sdi.vmem.node_memory import NodeMemories
 
 
 class Memories:
-    """``members``: those that are not lost.  ``pooled``: the number of what is pooled, if anything is."""
+    """``members``: those that are not lost.  ``pooled``: the number of what is pooled, if anything is.
+
+    ``nodes``: the other nodes' own.
+    """
 
     def __init__(
-        self, arena: Arena, devices: Sequence[Device], pooled: int | None, accounting: Accounting
+        self,
+        arena: Arena,
+        devices: Sequence[Device],
+        pooled: int | None,
+        accounting: Accounting,
+        nodes: NodeMemories | None = None,
     ) -> None:
         self.arena = arena
         self.devices = devices
         self.pooled = pooled
+        self.nodes = nodes or NodeMemories()
         self.members = list(range(len(devices)))
         self._accounting = accounting
+
+    def device(self, memory: int) -> Device:
+        """Who copies to and from a memory that is not the host's."""
+        node = self.nodes.numbered(memory)
+        return self.devices[memory - 1] if node is None else node.device
 
     def host_view(self, buffer: VirtualBuffer, over: ByteRange) -> memoryview:
         """The arena's bytes of ``over``."""
@@ -46,6 +61,11 @@ class Memories:
     def pooled_memory(self) -> int:
         """The memory of all members together; the host's number where there is none."""
         return HOST if self.pooled is None else member_memory(self.pooled)
+
+    @property
+    def shared(self) -> int:
+        """The bit set of memories that are not the host's, and no member's alone."""
+        return self.nodes.mask | (0 if self.pooled is None else 1 << self.pooled_memory)
 
     def pooled_allocation(self, buffer: VirtualBuffer) -> Allocation | None:
         """The buffer's place in the memory of all members together, if it has one."""

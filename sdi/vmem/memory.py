@@ -27,6 +27,7 @@ from sdi.vmem.links import Links
 from sdi.vmem.memories import Memories
 from sdi.vmem.merging.members import MemberMerges
 from sdi.vmem.merging.on_host import HostMerges
+from sdi.vmem.node_memory import NodeMemories, NodeMemory
 from sdi.vmem.recovery import Recovery
 from sdi.vmem.recycling import Recycling
 from sdi.vmem.replayed import Replayed
@@ -57,12 +58,15 @@ class VirtualMemory:
         links: Links | None = None,
         compares: Callable[[Device], bool] | None = None,
         pooled: PooledMemory | None = None,
+        nodes: Sequence[Device] = (),
     ) -> None:
         """``post`` runs a call on sdi-scheduler, from any thread.
 
         ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote; as
         ``who_merges`` says without that.
         ``pooled``: the memory of all members together, if they have that.
+        ``nodes``: of each other node what copies to and from its own memory, which has so much room; not used
+        by the protocol of papers/1.
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
         """
@@ -74,16 +78,23 @@ class VirtualMemory:
         known = [device.capabilities for device in devices]
         if pooled is not None:
             known.append(pooled.capabilities)
+        if coherence == "host":
+            nodes = ()
+        first = len(known) + 1
+        made = NodeMemories([NodeMemory(node, number) for number, node in enumerate(nodes, first)])
+        known += [node.capabilities for node in nodes]
+        self.accounting.nodes = tuple([node.capabilities.node for node in nodes])
         links = links or Links(
             [each.kind for each in known],
             nodes=[each.node for each in known],
             near=[each.is_near for each in known],
+            own=[each.number for each in made],
         )
         number = None if pooled is None else len(devices)
-        self.memories = Memories(arena, devices, number, self.accounting)
+        self.memories = Memories(arena, devices, number, self.accounting, made)
         self.members = self.memories.members
         self.transfers = Transfers(self.memories, links, self.accounting)
-        self.placement = Placement(devices, self.accounting, post, self.transfers.fetch_host, pooled)
+        self.placement = Placement(devices, self.accounting, post, self.transfers.bring, made, pooled)
         self.placed = self.placement.placed
         self.images = Images(self.memories, self.accounting)
         able = compares or who_merges(devices)
@@ -100,6 +111,7 @@ class VirtualMemory:
         self.host = host
         self._post = post
         self._buffers: dict[int, VirtualBuffer] = {}
+        self._num_memories = len(known) + 1
         # The memories of members that another process runs.
         self._elsewhere = [
             member_memory(member) for member, device in enumerate(devices) if device.capabilities.node
@@ -122,7 +134,7 @@ class VirtualMemory:
 
     def _dependencies(self, buffer_id: int, nbytes: int) -> list[Dependencies]:
         """Of a new buffer, per memory; those of nodes' members know of replays."""
-        found = [Dependencies(nbytes) for _ in range(len(self.placement.heaps) + 1)]
+        found = [Dependencies(nbytes) for _ in range(self._num_memories)]
         if self._elsewhere:
             replayed = Replayed(buffer_id)
             for memory in self._elsewhere:
@@ -223,6 +235,7 @@ class VirtualMemory:
 
     def _free(self, buffer: VirtualBuffer) -> None:
         self.placement.discard(buffer)
+        self.memories.nodes.discard(buffer)
         for member, device_buffer in buffer.mapped.items():  # a lost member has none
             self.devices[member].free(device_buffer)
         self.arena.free(buffer.offset)

@@ -5,6 +5,8 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sdi.devices.ticket import Ticket, completed
 from sdi.region import Bytes, within
 from sdi.regions import RegionSet
@@ -12,6 +14,7 @@ from sdi.vmem.allocation import Placement
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memories import Memories
+from sdi.vmem.node_memory import NodeMemory
 
 
 class Recovery:
@@ -44,30 +47,40 @@ class Recovery:
         ``lost``: a member that is lost.  What it alone held is gone: whoever reads it fails with ``why``,
         until it is written again.  Returns the bytes of that.
         """
+        if lost is None:
+            return self._forget([None], why)
+        self._memories.members.remove(lost)
+        memories = [member_memory(lost)]
+        if self._memories.pooled is not None:  # a part of it was there
+            memories.append(member_memory(self._memories.pooled))
+        gone_nbytes = self._forget(memories, why)
+        for buffer in self._buffers.values():
+            buffer.mapped.pop(lost, None)
+        for memory in memories:
+            self._placement.drop_member(memory - 1)
+        return gone_nbytes
+
+    def drop_node(self, node: NodeMemory, why: BaseException) -> int:
+        """A node is lost, and its own memory with it: see ``drop_member``."""
+        gone_nbytes = self._forget([node.number], why)
+        node.drop()
+        return gone_nbytes
+
+    def _forget(self, memories: Sequence[int | None], why: BaseException) -> int:
+        """Copies that are not what they should be count no more, nor do ``memories`` that are lost."""
         gone_nbytes = 0
-        memories: list[int | None] = [None]
-        if lost is not None:
-            self._memories.members.remove(lost)
-            memories = [member_memory(lost)]
-            if self._memories.pooled is not None:  # a part of it was there
-                memories.append(member_memory(self._memories.pooled))
         for buffer in self._buffers.values():
             bad = [
                 (where, over)
                 for where, dependencies in enumerate(buffer.dependencies)
                 for over in dependencies.failed()
             ]
-            for memory in memories if bad or lost is not None else ():
+            for memory in memories if bad or memories != [None] else ():
                 for over in buffer.directory.without(bad, memory):
                     self.poison(buffer, over, why)
                     gone_nbytes += over.total_nbytes
             for where in dict(bad):
                 forget_unheld(buffer, where)
-            if lost is not None:
-                buffer.mapped.pop(lost, None)
-        for memory in memories:
-            if memory is not None:
-                self._placement.drop_member(memory - 1)
         return gone_nbytes
 
 

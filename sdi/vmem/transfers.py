@@ -67,7 +67,11 @@ class Transfers:
 
     def fetch_host(self, buffer: VirtualBuffer, over: Bytes, issue: Issue) -> None:
         """Make ``over`` current in the arena; readers wait through the host's dependencies."""
-        for transfer in self.plan(buffer, HOST, (over,), False, issue.cause):
+        self.bring(buffer, HOST, over, issue)
+
+    def bring(self, buffer: VirtualBuffer, memory: int, over: Bytes, issue: Issue) -> None:
+        """Make ``over``, which has a place in ``memory``, current there."""
+        for transfer in self.plan(buffer, memory, (over,), False, issue.cause):
             self.perform(transfer, issue)
 
     def plan(
@@ -147,6 +151,9 @@ class Transfers:
         if memory == HOST:
             bounds = over.bounds
             return Place(self._memories.host_view(buffer, bounds), -bounds.start)
+        node = self._memories.nodes.numbered(memory)
+        if node is not None:
+            return node.place(buffer)
         allocation = buffer.allocations[memory - 1]
         assert allocation is not None, f"buffer {buffer.id} has no place on member {memory - 1}"
         if allocation.place is not None:
@@ -168,7 +175,7 @@ class Transfers:
             ends = (target, source, member_memory(memories.members[0]))
             by = next(memory for memory in ends if memory not in (HOST, memories.pooled_memory))
             from_, to = (by if memory == memories.pooled_memory else memory for memory in (source, target))
-        device = memories.devices[(to or from_) - 1]
+        device = memories.device(to or from_)
         there, here = self.place(buffer, source, from_, over), self.place(buffer, target, to, over)
         before: dict[Ticket, None] = {}
         behind: dict[Ticket, None] = {}

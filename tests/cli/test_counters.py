@@ -69,6 +69,17 @@ def test_what_memory_of_the_application_costs_is_said() -> None:
     assert line in report(merged([some, some, counters]))
 
 
+def test_what_lies_in_nodes_own_memory_is_said_and_what_had_no_room_there() -> None:
+    counters = SessionCounts.from_json(json.dumps(WRITTEN))
+    assert "own memory" not in report(counters)
+    memory = {"node_spilled_nbytes": 3 << 20, "node_filled_nbytes": 4096}
+    some = SessionCounts.from_json(json.dumps(WRITTEN | {"memory": memory}))
+    line = "nodes' own memory: 6.0 MiB came from members that lack room, 8.0 KiB went to members"
+    assert line in report(merged([some, some, counters])).splitlines()
+    full = SessionCounts.from_json(json.dumps(WRITTEN | {"memory": {"node_refused_nbytes": 1 << 20}}))
+    assert f"{line}; 1.0 MiB had no room there" in report(merged([some, full, some])).splitlines()
+
+
 def test_sessions_add_up() -> None:
     one = SessionCounts.from_json(json.dumps(WRITTEN))
     other = SessionCounts(4, {"step": KernelCounts(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},

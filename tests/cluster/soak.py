@@ -1,11 +1,12 @@
 """Compares what programs leave on members of several ranks with the plain driver's bytes, and kills ranks.
 
 ``python -m tests.cluster.soak [PART ...] [--transports loopback,mpi-far] [--shapes 1+2,3,5] [--first 0]
-[--count 300] [--rounds 50] [--only NAME ...]``
+[--count 300] [--rounds 50] [--only NAME ...] [--set NAME=VALUE ...]``
 
 Parts, all of them without any: ``programs`` (tests/programs), ``generated`` (tests/generated), ``sequences``
 (tests/sequences), each on every shape and transport, and ``kills``: rounds in which a rank is killed while
 launches are under way, ``stops``: it stops to run, ``wakes``: and runs on when rank 0 has refused it.
+``--set``: settings of all images but those of generated programs, such as SDI_MEMBER_MEMORY=64K.
 ``--first``: the seed of the first one.  Transports: ``loopback``, and ``mpi``, the MPI beside this Python;
 ``ulfm`` is Open MPI that goes on when a rank dies.  ``mpi-far`` and so on: ranks share no memory, as on
 different machines; ``stops`` there keep ``ulfm`` waiting.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.cluster.ways import AS_ROOT, SHAPES, Way, killed
@@ -29,9 +30,9 @@ _GENERATED_LIMIT_S = 6000.0
 _BLOWS = {"kills": "kill", "stops": "stop", "wakes": "wake"}
 
 
-def compare_programs(way: Way, plain: Pass, folder: Path) -> list[str]:
+def compare_programs(way: Way, plain: Pass, folder: Path, settings: Mapping[str, str]) -> list[str]:
     """Arrays of the programs in ``plain`` that differ, and programs that failed."""
-    environ = image_environ(way.shape.members, **way.settings())
+    environ = image_environ(way.shape.members, **way.settings(), **settings)
     found = run_all(folder, lambda stats: environ | {"SDI_STATS": str(stats)}, way.under(), [*plain.reports])
     differing = [f"{name}: {report['error']}" for name, report in found.reports.items() if report["error"]]
     for name, array in plain.arrays.items():
@@ -59,10 +60,10 @@ def compare_generated(way: Way, first: int, count: int) -> list[str]:
     return differing + [f"left behind: {process}" for process in ended.remained]
 
 
-def compare_sequences(way: Way, first: int, count: int) -> list[str]:
+def compare_sequences(way: Way, first: int, count: int, settings: Mapping[str, str]) -> list[str]:
     """Random sequences that end otherwise than on the plain driver."""
     plain = sequences.ends(first, count, 0)
-    image = sequences.ends(first, count, way.shape.members, way.settings(), way.under())
+    image = sequences.ends(first, count, way.shape.members, {**way.settings(), **settings}, way.under())
     found = (sequences.difference(seed, plain[seed], image[seed]) for seed in range(first, first + count))
     return [text for text in found if text]
 
@@ -86,6 +87,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--only", nargs="+", default=PROGRAMS, metavar="NAME")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="sdi-soak-") as folder:
         return 1 if _soak(given, Path(folder)) else 0
@@ -94,7 +96,7 @@ def main(arguments: list[str]) -> int:
 def _soak(given: argparse.Namespace, folder: Path) -> int:
     """How much differed."""
     plain: Pass | None = None
-    total = 0
+    total, settings = 0, dict(text.split("=", 1) for text in given.set)
 
     def said(what: str, count: int, differing: list[str]) -> None:
         nonlocal total
@@ -109,17 +111,18 @@ def _soak(given: argparse.Namespace, folder: Path) -> int:
                 plain = run_all(folder / "plain", lambda stats: plain_environ(), (), given.only)
             here = folder / name.replace(" ", "-")
             here.mkdir()
-            said(f"programs, {name}", len(plain.arrays), compare_programs(way, plain, here))
+            said(f"programs, {name}", len(plain.arrays), compare_programs(way, plain, here, settings))
         if "generated" in given.parts:
             found = compare_generated(way, given.first, given.count)
             said(f"generated programs, {name}", 4 * given.count, found)
         if "sequences" in given.parts:
-            found = compare_sequences(way, given.first, given.count)
+            found = compare_sequences(way, given.first, given.count, settings)
             said(f"sequences, {name}", given.count, found)
         for part, how in _BLOWS.items():
             if part in given.parts:
                 seeds = range(given.first, given.first + given.rounds)
-                wrong = [f"seed {seed}: {text}" for seed in seeds if (text := killed(way, seed, how, "late"))]
+                told = {seed: killed(way, seed, how, "late", **settings) for seed in seeds}
+                wrong = [f"seed {seed}: {text}" for seed, text in told.items() if text]
                 said(f"{part}, {name}", given.rounds, wrong)
     return total
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdi.cluster.job import Job
-from sdi.cluster.members import facts_of, open_job_members
+from sdi.cluster.members import facts_of, node_memories, open_job_members
 from sdi.devices.discover import MemberSettings, all_devices
 from sdi.devices.opencl.member import DriverDevice
 from sdi.errors import Status
@@ -65,6 +65,49 @@ def test_buffers_larger_than_members_lie_in_the_memory_of_their_hosts(job: Job, 
         assert client.read(large, 4 * COUNT) == table.tobytes()
         accounting = client.session._memory.accounting
         assert accounting.events.mapped > 0 and max(accounting.peak_nbytes) <= LIMIT_NBYTES
+    job.end_session()
+
+
+SUM = (
+    "kernel void sum(global const int *a, global int *b) { b[get_global_id(0)] += 3 * a[get_global_id(0)]; }"
+)
+NUM_BUFFERS, TURNS = 6, 4
+
+
+@pytest.mark.parametrize("node_nbytes", [None, 0, 256 << 10])
+def test_what_members_have_no_room_for_lies_in_their_nodes_memory_as_far_as_there_is_room(
+    job: Job, node_nbytes: int | None
+) -> None:
+    """Twice as much as they have: nothing of it passes rank 0 but what the application writes and reads."""
+    nbytes = 4 * COUNT
+    settings = MemberSettings(3, "0,1,2", NUM_BUFFERS * nbytes // 6, node_nbytes)
+    here = all_devices()
+    members = open_job_members(settings, job, here, facts_of(here))
+    with WireClient(members, "always", nodes=node_memories(settings, job, members)) as client:
+        build, status, _ = client.build(SUM)
+        assert status == 0
+        data = [np.arange(COUNT, dtype=np.int32) + 1000 * number for number in range(NUM_BUFFERS)]
+        buffers = [client.buffer(each.tobytes()) for each in data]
+        for _ in range(TURNS):
+            for one, other in zip(range(NUM_BUFFERS), (*range(1, NUM_BUFFERS), 0), strict=True):
+                client.launch(build, [(buffers[one], 0), (buffers[other], 0)], [COUNT], [64])
+                data[other] += 3 * data[one]
+        for each, wanted in zip(buffers, data, strict=True):
+            assert client.read(each, nbytes) == wanted.tobytes()
+        accounting = client.session._memory.accounting
+        events = accounting.events
+        assert max(accounting.peak_nbytes) <= settings.memory_nbytes
+        sent = {ends: each.bulk_nbytes for ends, each in job.traffic().items()}
+    own = NUM_BUFFERS * nbytes // 3
+    through_root = [sent[0, node] + sent[node, 0] for node in (1, 2)]
+    slack = 4 * (2 << 10) * NUM_BUFFERS  # places begin at pages
+    if node_nbytes is None:
+        assert max(through_root) <= 2 * own + slack, sent
+        assert events.node_refused_nbytes == 0 < events.node_spilled_nbytes
+    else:
+        assert min(through_root) > 3 * own, sent
+        assert (events.node_refused_nbytes > 0) == (events.node_spilled_nbytes > 0) == (node_nbytes > 0)
+    assert sent[1, 2] + sent[2, 1] <= slack * TURNS
     job.end_session()
 
 

@@ -89,7 +89,30 @@ for buffer, wanted in ((a, mine), (b, other)):
     cl.enqueue_copy(queue, found, buffer)
     assert np.array_equal(found, wanted)
 """
-PROGRAMS = {"stencil": STENCIL, "broadcast": BROADCAST, "merge": MERGE, "gather": GATHER, "swap": SWAP}
+LARGE_NBYTES, LARGE_BUFFERS, TURNS = 1 << 20, 8, 4
+LARGE = f"""
+n, wanted = {LARGE_NBYTES} // 4, []
+{START}
+f = built("int i = get_global_id(0); b[i] = b[i] * 3 + a[i];")
+buffers = [cl.Buffer(context, flags, hostbuf=data + k) for k in range({LARGE_BUFFERS})]
+wanted = [data + k for k in range({LARGE_BUFFERS})]
+for turn in range({TURNS}):
+    for k in range({LARGE_BUFFERS}):
+        f(queue, (n,), (64,), buffers[k - 1], buffers[k])
+        wanted[k] = wanted[k] * 3 + wanted[k - 1]
+for buffer, each in zip(buffers, wanted):
+    found = np.empty_like(each)
+    cl.enqueue_copy(queue, found, buffer)
+    assert np.array_equal(found, each)
+"""
+PROGRAMS = {
+    "stencil": STENCIL,
+    "broadcast": BROADCAST,
+    "merge": MERGE,
+    "gather": GATHER,
+    "swap": SWAP,
+    "large": LARGE,
+}
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +124,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.py").write_text(program)
         commands.append(f"SDI_STATS={folder}/{name}.json {sys.executable} {folder}/{name}.py")
     commands[0] = f"SDI_PROFILE={folder}/profile {commands[0]}"
+    half = LARGE_BUFFERS * LARGE_NBYTES // RANKS // 2
+    commands[-1] = f"SDI_MEMBER_MEMORY={half} SDI_PROFILE={folder}/large-profile {commands[-1]}"
     environ = job_environ(RANKS, SDI_TEST_FAR="1", SDI_BALANCE="off")
     done = run([*SDI_RUN, "sh", "-c", " && ".join(commands)], environ, TIMEOUT_S)
     assert done.returncode == 0 and not done.remained and not done.stderr, done.describe()
@@ -167,6 +192,34 @@ def test_what_several_nodes_wrote_comes_together_on_one_of_them_and_not_through_
     assert sum(nbytes for (source, _), nbytes in found.items() if not source) <= (
         initial + (STEPS // 10) * MERGED_NBYTES
     )
+
+
+def test_of_data_twice_as_large_as_members_rank_0_passes_only_what_the_program_writes_and_reads(
+    folder: Path,
+) -> None:
+    found, memory = sent(folder / "large.json"), json.loads((folder / "large.json").read_text())["memory"]
+    own = LARGE_BUFFERS * LARGE_NBYTES // RANKS
+    edges = LARGE_BUFFERS * 2 * 4096
+    for rank in range(1, RANKS):
+        assert own <= found[0, rank] <= own + edges and own <= found[rank, 0] <= own + edges, found
+        assert memory["links"][f"{rank}>node {rank}"]["nbytes"] > (TURNS - 1) * own
+    assert max([nbytes for ends, nbytes in found.items() if 0 not in ends], default=0) <= TURNS * edges
+    assert memory["node_refused_nbytes"] == 0 < memory["node_filled_nbytes"]
+
+
+def test_a_profile_shows_nodes_own_memory_and_no_time_on_the_network_for_it(folder: Path) -> None:
+    shown = [*SDI_RUN[:-2], "profile", "-o", folder / "large-profile", "--format", "table,chrome,json,html"]
+    done = run(shown, plain_environ(), TIMEOUT_S)
+    assert done.returncode == 0, done.describe()
+    tables = json.loads((folder / "large-profile" / "profile.json").read_text())
+    links = {(each["source"], each["target"]): each for each in tables["links"]}
+    counted = json.loads((folder / "large.json").read_text())["memory"]["links"]
+    for rank in range(1, RANKS):
+        for ends in ((str(rank), f"node {rank}"), (f"node {rank}", str(rank))):
+            assert links[ends]["kind"] == "own memory"
+            assert links[ends]["nbytes"] == counted[">".join(ends)]["nbytes"]
+    between = {(each["source"], each["target"]): each["nbytes"] for each in tables["nodes"]}
+    assert between == {ends: nbytes for ends, nbytes in sent(folder / "large.json").items() if nbytes}
 
 
 @pytest.fixture(scope="module")

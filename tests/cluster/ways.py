@@ -86,13 +86,13 @@ class Way:
         return found
 
 
-def killed(way: Way, seed: int, how: str = "kill", when: str = "") -> str:
+def killed(way: Way, seed: int, how: str = "kill", when: str = "", **settings: str) -> str:
     """What went wrong when a rank was killed in mid launch; nothing if only its commands failed.
 
-    ``how``, ``when``: as ``lossy_program.py`` takes them.
+    ``how``, ``when``: as ``lossy_program.py`` takes them.  ``settings``: of the image.
     """
     program = [sys.executable, str(ROOT / "tests" / "cluster" / "lossy_program.py"), str(seed), how, when]
-    environ = image_environ(way.shape.members, SDI_NODE_TIMEOUT="2", **way.settings())
+    environ = image_environ(way.shape.members, SDI_NODE_TIMEOUT="2", **way.settings(), **settings)
     done = run([*way.under(), *program], environ, _KILL_LIMIT_S)
     counts = re.search(r"right (\d+) failed (\d+) wrong (\d+) after (\d+)", done.stdout)
     if counts is None and not done.remained and not way.goes_on(how):

@@ -24,7 +24,7 @@ from functools import partial
 
 from sdi.cluster.head import Heads
 from sdi.cluster.job import Job
-from sdi.cluster.members import facts_of, host_id, open_job_members
+from sdi.cluster.members import facts_of, host_id, node_memories, open_job_members
 from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, all_devices, open_members
 from sdi.vmem.accounting import Accounting
@@ -40,7 +40,10 @@ LIMITS_NBYTES = {1: 64 << 10, 2: 64 << 10, 3: 64 << 10, 5: 24 << 10, 8: 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What programs run on.  ``limit_nbytes``: what each member may hold, 0 for no limit."""
+    """What programs run on.
+
+    ``limit_nbytes``: what each member may hold, and the own memory of each node of a job; 0 for no limit.
+    """
 
     members: int
     coherence: Coherence = "lazy"
@@ -60,10 +63,13 @@ class Image:
             count=self.members,
             devices=self.devices,
             memory_nbytes=self.limit_nbytes or None,
+            node_memory_nbytes=self.limit_nbytes or None,
             delayed=self.late,
         )
         share = None if job is None else job.share
-        with WireClient(_members(settings, job), "always", self.coherence, share=share) as client:
+        members = _members(settings, job)
+        nodes = [] if job is None else node_memories(settings, job, members)
+        with WireClient(members, "always", self.coherence, share=share, nodes=nodes) as client:
             if job is not None:
                 client.session.keep_parts(partial(Heads, job))
             yield Application(client), client.session.counters._accounting

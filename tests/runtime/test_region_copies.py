@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdi.commands import CopyBuffer, Read, Rectangle, Write
+from sdi.commands import CopyBuffer, Fill, Read, Rectangle, Write
+from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
 from sdi.region import Region, alike, region
 from sdi.runtime.region_copies import HeldBytes, parts_of, pieces
+from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import Directory, member_memory
-from tests.runtime.mover import NBYTES, MakeMover
+from tests.runtime.mover import NBYTES, MakeMover, Mover
+from tests.vmem.conftest import noise
 
 SIZE = 60
 CUTS = st.lists(st.integers(1, SIZE - 1), max_size=5, unique=True).map(sorted)
@@ -114,3 +118,61 @@ def test_of_a_column_that_members_hold_only_its_bytes_cross_a_link(
     machine.run(Read(a.id, column, False) if kind == "read" else Write(a.id, column, False))
     assert made.moved() - before == column.nbytes
     machine.finish()
+
+
+def _on_its_node(mover: MakeMover) -> tuple[Mover, VirtualBuffer, VirtualBuffer]:
+    """Of two buffers the first lies in its node's own memory alone, filled with 5."""
+    machine = mover(2, 4 * NBYTES, nodes=(0, 1))
+    a, b = machine.buffers(1, 2)
+    machine.rig.wait(machine.rig.fill(1, a, a.whole, b"\5"))
+    machine.rig.push_out(1)
+    assert machine.rig.links() == {"1>node 1": NBYTES}
+    return machine, a, b
+
+
+def test_what_only_a_nodes_own_memory_has_is_copied_by_a_member_there(mover: MakeMover) -> None:
+    machine, a, b = _on_its_node(mover)
+    row = Rectangle(0, (NBYTES // 2, 1, 1), NBYTES, NBYTES)
+    machine.run(CopyBuffer(a.id, b.id, row, row))
+    machine.finish()
+    assert machine.rig.links() == {"1>node 1": NBYTES, "node 1>1": NBYTES // 2}
+    assert b.directory.is_current(member_memory(1), ByteRange(0, NBYTES // 2))
+    assert machine.rig.read(b) == b"\5" * (NBYTES // 2) + noise(NBYTES, 2)[NBYTES // 2 :]
+
+
+def test_of_a_column_in_a_nodes_own_memory_only_its_bytes_are_read(mover: MakeMover) -> None:
+    machine, a, _ = _on_its_node(mover)
+    column = _column(4, 4, NBYTES // 64, 64)
+    machine.run(Read(a.id, column, False))
+    machine.finish()
+    assert machine.rig.links() == {"1>node 1": NBYTES, "node 1>host": column.nbytes}
+    shown = machine.memory.memories.host_array(a, a.whole).reshape(-1, 64)[:, 4:8]
+    assert (shown == 5).all()
+
+
+def test_columns_are_copied_to_and_written_into_what_a_nodes_own_memory_has(mover: MakeMover) -> None:
+    machine, a, b = _on_its_node(mover)
+    wanted = np.full(NBYTES, 5, np.uint8).reshape(-1, 64)
+    there, here = (_column(offset, 4, NBYTES // 64, 64) for offset in (4, 12))
+    machine.run(CopyBuffer(b.id, a.id, there, here))
+    machine.finish()
+    wanted[:, 12:16] = np.frombuffer(noise(NBYTES, 2), np.uint8).reshape(-1, 64)[:, 4:8]
+    assert machine.rig.read(a) == wanted.tobytes()
+
+    machine, a, _ = _on_its_node(mover)
+    wanted[:] = 5
+    machine.run(Fill(a.id, here, b"\7\7\7\7"))
+    wanted[:, 12:16] = 7
+    machine.run(Write(a.id, there, False, data=bytes([9] * there.nbytes)))
+    wanted[:, 4:8] = 9
+    machine.finish()
+    assert machine.rig.read(a) == wanted.tobytes()
+
+
+def test_where_all_members_of_a_node_are_lost_its_own_memory_still_serves(mover: MakeMover) -> None:
+    machine, a, b = _on_its_node(mover)
+    assert machine.memory.recovery.drop_member(1, DeviceLost("member 1", "is gone")) == 0
+    row = Rectangle(0, (NBYTES, 1, 1), NBYTES, NBYTES)
+    machine.run(CopyBuffer(a.id, b.id, row, row))
+    machine.finish()
+    assert machine.rig.read(b) == b"\5" * NBYTES

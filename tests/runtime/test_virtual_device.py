@@ -244,6 +244,10 @@ KINDS: dict[str, tuple[int, int, list[int], dict[str, object]]] = {
     "apart": (3, AMPLE, [1], {"apart": True}),
     "apart-full": (3, 96 << 10, [0], {"apart": True}),
     "apart-tiny": (2, 24 << 10, [], {"apart": True}),
+    "nodes-full": (3, 96 << 10, [], {"nodes": (0, 1, 2)}),
+    "nodes-full-late": (3, 96 << 10, [0, 2], {"nodes": (0, 1, 1), "node_nbytes": 8 << 10}),
+    "nodes-tiny": (3, 24 << 10, [1], {"nodes": (0, 1, 2), "node_nbytes": 48 << 10}),
+    "nodes-apart-compare": (3, 96 << 10, [], {"nodes": (0, 1, 2), "apart": True, "compares": True}),
 }
 """Members, how much memory each has, which are late, and more that a rig is told."""
 
@@ -265,5 +269,7 @@ def test_random_commands_leave_what_one_device_would_and_move_only_what_is_stale
     events = made.memory.accounting.events
     assert machine.repeated > PROGRAMS or not is_lazy
     assert (issued.counted > PROGRAMS * COMMANDS) == is_counted
+    assert (events.node_spills > 0) == ("nodes" in more)
+    assert (events.node_refused_nbytes > 0) == ("node_nbytes" in more)
     assert (events.spills > 0) == (not is_ample) and (events.chunks > 0) == ("tiny" in kind)
     machine.__dict__.clear()  # pytest keeps what a fixture made for a while

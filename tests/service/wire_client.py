@@ -73,6 +73,7 @@ class WireClient:
         recorder: Recorder | None = None,
         polling: Polling | None = None,
         is_image: bool = True,
+        nodes: Sequence[Device] = (),
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
@@ -94,6 +95,7 @@ class WireClient:
             recorder=recorder,
             polling=polling,
             is_image=is_image,
+            nodes=nodes,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()

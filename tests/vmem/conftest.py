@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,15 +41,27 @@ class Rig:
     """Members, arena and memory; ``post`` keeps calls for this thread, which runs them while it waits."""
 
     def __init__(
-        self, devices: Sequence[Device], coherence: Coherence = "lazy", compares: bool = False
+        self,
+        devices: Sequence[Device],
+        coherence: Coherence = "lazy",
+        compares: bool = False,
+        nodes: Sequence[Device] = (),
     ) -> None:
         self.devices = list(devices)
+        self.nodes = list(nodes)
         self.arena = Arena(1 << 32, 1 << 16)
         self.host = HostWorker(2)
         self._posted: deque[Callable[[], None]] = deque()
         self._changed = threading.Event()
         self.memory = VirtualMemory(
-            self.arena, self.devices, self.host, self.post, coherence, None, lambda _: compares
+            self.arena,
+            self.devices,
+            self.host,
+            self.post,
+            coherence,
+            None,
+            lambda _: compares,
+            nodes=self.nodes,
         )
         self.limit = 1 << 30
         self.compares = compares
@@ -142,6 +155,19 @@ class Rig:
         for transfer in self.memory.transfers.plan(buffer, there, (over,), same_undefined, FOR.cause):
             self.memory.transfers.perform(transfer, FOR)
 
+    def push_out(self, member: int) -> None:
+        """Have a member give up all that it has."""
+        other = self.buffer(self.devices[member].capabilities.memory_nbytes)
+        self.reserve((other, member, other.whole))
+        self.memory.release(other.id)
+        self.settle()
+
+    def links(self) -> dict[str, int]:
+        """Bytes that went from memory to memory."""
+        found = self.memory.accounting.report()["links"]
+        assert isinstance(found, dict)
+        return {ends: total["nbytes"] for ends, total in found.items()}
+
     def moved(self) -> int:
         """Bytes moved over all links so far."""
         counts = self.memory.moved
@@ -149,12 +175,12 @@ class Rig:
 
     def close(self) -> None:
         self.settle()
-        for device in reversed(self.devices):
+        for device in reversed([*self.devices, *self.nodes]):
             device.close()
         self.host.close()
         self.turn()
         self.arena.close()
-        del self.memory, self.arena, self.devices  # pytest keeps what a fixture made for a while
+        del self.memory, self.arena, self.devices, self.nodes  # pytest keeps what a fixture made for a while
 
 
 def _over(tickets: Sequence[Ticket]) -> Ticket:
@@ -166,6 +192,11 @@ def _over(tickets: Sequence[Ticket]) -> Ticket:
 def _late(device: Device, seed: int) -> Device:
     numbers = random.Random(seed)
     return DelayedDevice(device, lambda: numbers.choice((0, 100_000, 1_000_000, 5_000_000)))
+
+
+def _put(device: Device, node: int) -> None:
+    """Have it count as one of another machine."""
+    device.capabilities = replace(device.capabilities, node=node, is_near=False)
 
 
 class Apart(ForwardingDevice):
@@ -182,7 +213,8 @@ MakeRig = Callable[..., Rig]
 def rig() -> Iterator[MakeRig]:
     """Makes rigs: ``rig(3, memory_nbytes=1 << 20, late=[0])``.  ``compares``: merges are made on members.
 
-    ``apart``: the host does not see members' memory, as that of GPUs.
+    ``apart``: the host does not see members' memory, as that of GPUs.  ``nodes``: of each member, those above
+    0 as on other machines, each of which has ``node_nbytes`` of its own.
     """
     made: list[Rig] = []
 
@@ -193,6 +225,8 @@ def rig() -> Iterator[MakeRig]:
         coherence: Coherence = "lazy",
         compares: bool = False,
         apart: bool = False,
+        nodes: Sequence[int] = (),
+        node_nbytes: int = 1 << 30,
     ) -> Rig:
         cpus = [device for device in driver_devices() if device.kind is CPU]
         if not cpus:
@@ -201,8 +235,14 @@ def rig() -> Iterator[MakeRig]:
         for number, device in enumerate(choose(cpus, members, None)):
             member: Device = OpenCLDevice(device, number, memory_nbytes)
             member = Apart(member) if apart else member
+            if nodes and nodes[number]:
+                _put(member, nodes[number])
             devices.append(_late(member, number) if number in late else member)
-        made.append(Rig(devices, coherence, compares))
+        own: list[Device] = []
+        for number, node in enumerate(sorted(set(nodes) - {0}), members):
+            own.append(OpenCLDevice(cpus[0], number, node_nbytes))
+            _put(own[-1], node)
+        made.append(Rig(devices, coherence, compares, own))
         return made[-1]
 
     yield make

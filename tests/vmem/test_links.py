@@ -77,6 +77,22 @@ def test_nothing_goes_through_rank_0_from_one_far_node_to_another() -> None:
     assert not links.through_host(2, 3, MIB)
 
 
+def test_what_a_node_has_is_asked_of_none_across_the_network_however_busy_it_is_and_slow() -> None:
+    links = Links([GPU, GPU, GPU, CPU, CPU], frozen, nodes=[1, 1, 2, 1, 2], own=[4, 5])
+    assert [links.home(links.place(memory)) for memory in range(6)] == [1, *(1 << m for m in (4, 4, 5, 4, 5))]
+    for source in (4, 1):
+        for _ in range(50):
+            ticket = Ticket()
+            links.issued(source, 2, MIB, ticket)
+            ticket.complete(None, 1, 1 + 100 * MIB)  # 10 MB/s
+    for _ in range(20):
+        links.planned(4, 2, 100 * MIB)
+    everybody = (1 << 6) - 1
+    assert links.choose(2, everybody & ~0b110, MIB) == 4, "its node's own memory"
+    assert links.choose(1, everybody & ~0b010010, MIB) == 2, "another member of the node"
+    assert not links.through_host(1, 2, MIB) and not links.through_host(4, 2, MIB)
+
+
 def test_members_of_near_nodes_get_bytes_from_the_host_at_the_same_time() -> None:
     links = Links([GPU] * 4, frozen, nodes=[0, 1, 2, 3], near=[True] * 4)
     holders = 1 << HOST

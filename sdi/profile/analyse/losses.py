@@ -15,7 +15,7 @@ from itertools import count
 from operator import itemgetter
 
 from sdi.profile.analyse.classes import CLASSES, NO_KERNEL, Instant, RunningLaunch, Situation, classify
-from sdi.profile.analyse.model import HOST, Call, SessionProfile
+from sdi.profile.analyse.model import Call, SessionProfile
 
 APPLICATION_COPIES = frozenset({"read", "write"})
 """Commands whose own time is a copy that the application makes."""
@@ -153,8 +153,9 @@ def _changes(
     for copy in session.copies:
         kernel = kernels.get(copy.command, NO_KERNEL)
         crosses = session.crosses(copy)
-        for memory in {copy.source, copy.target} - {HOST}:
-            where = _sending(memory - 1) if crosses else _copying(memory - 1)
+        ends = {session.member(copy.source), session.member(copy.target)}
+        for member in [end for end in ends if end is not None]:
+            where = _sending(member) if crosses else _copying(member)
             yield from during(copy.start_ns, copy.end_ns, where, kernel)
         yield from during(copy.start_ns, copy.end_ns, _crossing if crosses else _moving, kernel)
     for work in session.works:

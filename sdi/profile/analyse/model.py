@@ -1,7 +1,7 @@
 """What a profile knows, as frozen values: read from the files of SDI_PROFILE, the source of every output.
 
 Times are ns of the host's monotonic clock, 0 where something never came so far.  Memories are numbered as in
-``sdi.vmem.directory``: 0 is the host, m + 1 is member m.
+``sdi.vmem.directory``: 0 is the host, m + 1 is member m; behind them are nodes' own.
 """
 
 from __future__ import annotations
@@ -197,15 +197,28 @@ class SessionProfile:
 
     def node(self, memory: int) -> int:
         """The node that a memory belongs to; the host's is 0."""
-        return 0 if memory == HOST else self.members[memory - 1].node
+        member = self.member(memory)
+        if member is not None:
+            return self.members[member].node
+        nodes = sorted({each.node for each in self.members} - {0})
+        return 0 if memory == HOST else nodes[memory - len(self.members) - 1]
+
+    def member(self, memory: int) -> int | None:
+        """The member whose a memory is; None of those of the host and of nodes."""
+        return memory - 1 if 0 < memory <= len(self.members) else None
 
     def crosses(self, copy: CopySpan) -> bool:
         """Whether a copy goes over a network."""
-        places = {
-            0 if memory == HOST or self.members[memory - 1].is_near else self.node(memory)
-            for memory in (copy.source, copy.target)
-        }
-        return len(places) > 1
+        near = {0, *(member.node for member in self.members if member.is_near)}
+        places = {self.node(memory) for memory in (copy.source, copy.target)}
+        return len({0 if node in near else node for node in places}) > 1
+
+    def memory_name(self, memory: int) -> str:
+        """ "host", the member's number, or "node 2"."""
+        member = self.member(memory)
+        if member is not None:
+            return str(member)
+        return "host" if memory == HOST else f"node {self.node(memory)}"
 
     def kernel_names(self) -> list[str]:
         """In the order of their first launch."""
@@ -256,8 +269,3 @@ class Profile:
     def members(self) -> tuple[Member, ...]:
         """Of the session with most."""
         return max((session.members for session in self.sessions), key=len, default=())
-
-
-def memory_name(memory: int) -> str:
-    """ "host", or the member's number."""
-    return "host" if memory == HOST else str(memory - 1)

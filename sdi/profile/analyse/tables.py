@@ -21,7 +21,6 @@ from sdi.profile.analyse.model import (
     PatternRow,
     Profile,
     SessionProfile,
-    memory_name,
 )
 
 
@@ -110,8 +109,9 @@ class KernelRow:
 class LinkRow:
     """Copies from one memory to another.
 
-    ``kind``: "network" where they go over one, else "host to device", "device to host", "peer", or
-    "host-staged" (one of two copies through the host that bring bytes from a member to another).
+    ``kind``: "network" where they go over one, else "host to device", "device to host", "peer",
+    "own memory" (a node's, which its members fill), or "host-staged" (one of two copies through the host that
+    bring bytes from a member to another).
     ``ns``: time in which at least one copy ran.  ``measured``: GB/s of the link as ``vmem/links.py`` measured
     it; None where no copy was long enough.
     """
@@ -402,12 +402,14 @@ def link_rows(sessions: Sequence[SessionProfile]) -> tuple[LinkRow, ...]:
     """One row for each pair of memories between which bytes went, staged ones apart."""
     found: dict[tuple[str, int, int], list[int]] = {}
     rates: dict[tuple[int, int], float] = {}
+    names: dict[int, str] = {}
     for session in sessions:
         rates.update(session.link_ns)
         by_link: defaultdict[tuple[str, int, int], list[CopySpan]] = defaultdict(list)
         for copy in session.copies:
-            kind = "network" if session.crosses(copy) else _kind(copy)
+            kind = "network" if session.crosses(copy) else _kind(session, copy)
             by_link[kind, copy.source, copy.target].append(copy)
+            names |= {memory: session.memory_name(memory) for memory in (copy.source, copy.target)}
         for link, copies in by_link.items():
             sums = found.setdefault(link, [0, 0, 0])
             sums[0] += len(copies)
@@ -416,8 +418,8 @@ def link_rows(sessions: Sequence[SessionProfile]) -> tuple[LinkRow, ...]:
     return tuple(
         LinkRow(
             kind,
-            memory_name(source),
-            memory_name(target),
+            names[source],
+            names[target],
             copies=copies,
             nbytes=nbytes,
             ns=ns,
@@ -445,12 +447,15 @@ def node_rows(sessions: Sequence[SessionProfile]) -> tuple[NodeRow, ...]:
     return tuple(NodeRow(*ends, *sums) for ends, sums in sorted(found.items()))
 
 
-def _kind(copy: CopySpan) -> str:
+def _kind(session: SessionProfile, copy: CopySpan) -> str:
     if copy.is_staged:
         return "host-staged"
     if copy.source == HOST:
         return "host to device"
-    return "device to host" if copy.target == HOST else "peer"
+    if copy.target == HOST:
+        return "device to host"
+    is_peer = session.member(copy.source) is not None and session.member(copy.target) is not None
+    return "peer" if is_peer else "own memory"
 
 
 def covered_ns(spans: Iterable[tuple[int, int]]) -> int:

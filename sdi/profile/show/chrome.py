@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sdi.profile.analyse.model import HOST, Application, CopySpan, Profile, SessionProfile, memory_name
+from sdi.profile.analyse.model import Application, CopySpan, Profile, SessionProfile
 
 _APPLICATION, _DEVICE, _SERVICE, _HOST, _MEMBERS, _NODES = 0, 1, 2, 3, 4, 500
 _PROCESSES_PER_SESSION = 1000
@@ -137,10 +137,10 @@ def _session_spans(session: SessionProfile, base: int) -> Iterator[_Span]:
         if copy.start_ns:
             args = {
                 "command": copy.command, "nbytes": copy.nbytes, "for": copy.cause,
-                "from": memory_name(copy.source), "to": memory_name(copy.target),
+                "from": session.memory_name(copy.source), "to": session.memory_name(copy.target),
             }  # fmt: skip
             yield from _between_nodes(session, copy, base, args)
-            process, track = _copy_track(copy, base)
+            process, track = _copy_track(session, copy, base)
             yield _Span(process, track, copy.cause, "copy", copy.start_ns, copy.end_ns, args, copy.command)
     for work in session.works:
         if work.start_ns:
@@ -161,11 +161,14 @@ def _between_nodes(
             yield _Span(process, track, copy.cause, "node", copy.start_ns, copy.end_ns, args, copy.command)
 
 
-def _copy_track(copy: CopySpan, base: int) -> tuple[int, str]:
-    """A copy is drawn where it arrives; one to the host at the member that it leaves."""
-    if copy.target == HOST:
-        return base + _MEMBERS + copy.source - 1, "copies out"
-    return base + _MEMBERS + copy.target - 1, "copies in" if copy.source == HOST else "copies from members"
+def _copy_track(session: SessionProfile, copy: CopySpan, base: int) -> tuple[int, str]:
+    """A copy is drawn at the member where it arrives, or that it leaves; else at the node that it leaves."""
+    source, target = session.member(copy.source), session.member(copy.target)
+    if target is not None:
+        return base + _MEMBERS + target, "copies in" if source is None else "copies from members"
+    if source is not None:
+        return base + _MEMBERS + source, "copies out"
+    return base + _NODES + session.node(copy.source), "copies out of its own memory"
 
 
 def _drawn(spans: list[_Span], origin_ns: int) -> Iterator[Event]:

@@ -13,7 +13,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from sdi.profile.analyse.classes import CLASSES, NO_KERNEL
-from sdi.profile.analyse.model import HOST, AssignmentSpan, Profile, SessionProfile, memory_name
+from sdi.profile.analyse.model import AssignmentSpan, Profile, SessionProfile
 from sdi.profile.analyse.tables import KernelRow, Tables
 from sdi.profile.show.text import FUNCTION_COLUMNS, functions, table_text, title
 from sdi.sizes import size
@@ -207,8 +207,10 @@ def _timeline(session: SessionProfile, kernels: dict[int, str]) -> list[_Bar]:
     ]
     for copy in session.copies:
         if copy.end_ns > copy.start_ns:
-            member = (copy.source if copy.target == HOST else copy.target) - 1
-            found.append((f"member {member} copies", "copies", copy.start_ns, copy.end_ns))
+            ends = session.member(copy.target), session.member(copy.source)
+            member = next((end for end in ends if end is not None), None)
+            where = f"member {member}" if member is not None else f"node {session.node(copy.source)}"
+            found.append((f"{where} copies", "copies", copy.start_ns, copy.end_ns))
     for work in session.works:
         if work.end_ns > work.start_ns:
             track = "host" if work.member < 0 else f"member {work.member} copies"
@@ -240,9 +242,11 @@ def _longest(bars: list[_Bar]) -> list[_Bar]:
 
 
 def traffic_chart(tables: Tables) -> Chart:
-    """Bytes between the host and the members, as flows from the left to the right."""
-    nodes = ["host", *(memory_name(m + 1) for m in range(len(tables.members)))]
-    labels = ["host", *(f"member {m}" for m in range(len(tables.members)))]
+    """Bytes between the host, the members and nodes' own memory, as flows from the left to the right."""
+    nodes = ["host", *map(str, range(len(tables.members)))]
+    own = dict.fromkeys(end for row in tables.links for end in (row.source, row.target) if end not in nodes)
+    labels = ["host", *(f"member {m}" for m in range(len(tables.members))), *(f"{end}'s own" for end in own)]
+    nodes += own
     count = len(nodes)
     link: dict[str, Any] = {
         "source": [nodes.index(row.source) for row in tables.links],

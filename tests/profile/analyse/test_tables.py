@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -98,6 +99,20 @@ def test_commands_are_counted_with_times_and_failures(tables: Tables) -> None:
     assert k.percent == pytest.approx(100 * 280 / 760)
     assert (rows["other"].calls, rows["other"].failed) == (1, 1)
     assert tables.unfinished_commands == 1
+
+
+def test_nodes_own_memories_come_behind_the_members() -> None:
+    members = (Member("a", "gpu"), Member("b", "gpu", 2, False), Member("c", "gpu", 5, False))
+    session = replace(SESSION, members=members)
+    assert [session.memory_name(memory) for memory in range(6)] == ["host", "0", "1", "2", "node 2", "node 5"]
+    assert [session.node(memory) for memory in range(6)] == [0, 0, 2, 5, 2, 5]
+    assert [session.member(memory) for memory in (0, 3, 4)] == [None, 2, None]
+    copy = session.copies[0]
+    crossing = {
+        ends: session.crosses(replace(copy, source=ends[0], target=ends[1]))
+        for ends in ((2, 4), (4, 2), (4, 3), (4, 0), (5, 1), (4, 5))
+    }
+    assert [ends for ends, crosses in crossing.items() if not crosses] == [(2, 4), (4, 2)]
 
 
 def test_a_kernel_s_row_has_all_its_sums(tables: Tables) -> None:

@@ -1,0 +1,117 @@
+"""Ranks of an MPI job as if each were a machine, and what the kernel counts on the link of each.
+
+``python -m tests.cluster.machines RANKS RATE COMMAND ...`` runs under ``APART``, in namespaces of its own.
+Each rank gets a network namespace, a host name and ``/dev/shm`` too, and is linked to a switch at ``RATE``
+(tc's).  Runs ``COMMAND`` beside rank 0, and prints as JSON what each machine has sent and got: bytes with all
+headers.  For MPICH, whose launcher starts ranks by what stands where ssh would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+from tests.cluster.ways import MPIEXEC, SDI, is_open_mpi
+from tests.image_runs import image_environ, run
+
+APART = ("unshare", "--user", "--map-root-user", "--net", "--mount")
+_NETWORK = "10.77.0"
+_TIMEOUT_S = 100.0
+_MACHINE = (
+    "unshare --uts --mount "
+    """sh -c 'hostname node"$0"; mount -t tmpfs none /dev/shm; exec "$@"' {machine} {command}"""
+)
+_AGENT = f"""#!/bin/sh
+while [ "${{1#-}}" != "$1" ]; do shift; done
+machine=$((${{1##*.}} - 1)); shift
+exec ip netns exec n$machine {_MACHINE.format(machine="$machine", command='sh -c "$*"')}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Bytes that a machine has sent and got."""
+
+    sent: int
+    got: int
+
+
+def why_not() -> str:
+    """Why there are no such machines here; empty where there are."""
+    for tool in ("unshare", "ip", "tc"):
+        if which(tool) is None:
+            return f"no {tool}"
+    if not MPIEXEC.exists() or is_open_mpi():
+        return "no MPICH: pip install '.[mpi]'"
+    tried = "mount -t tmpfs none /run && ip netns add n0"
+    tried += " && ip link add port type veth peer name eth0 netns n0"
+    tried += " && ip netns exec n0 tc qdisc add dev eth0 root tbf rate 1gbit burst 256k latency 50ms"
+    made = subprocess.run([*APART, "sh", "-c", tried], capture_output=True, text=True, check=False)
+    return f"no right to make namespaces: {made.stderr.strip()}" if made.returncode else ""
+
+
+def on_machines(ranks: int, rate: str, command: Sequence[str | Path], **settings: str) -> list[Link]:
+    """Run an application beside rank 0 on a member for each machine; what went over their links."""
+    environ = image_environ(ranks, SDI_SPLIT="always", SDI_BALANCE="off", SDI_TEST_FAR="1", **settings)
+    # No shared memory, by any of the ways that MPICH may go.
+    environ |= {"FI_PROVIDER": "tcp", "UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
+    here = [*APART, sys.executable, "-m", "tests.cluster.machines", str(ranks), rate, *command]
+    done = run(here, environ, _TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
+    return [Link(*each) for each in json.loads(done.stdout)]
+
+
+def _do(command: str) -> str:
+    return subprocess.run(shlex.split(command), stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def _make(ranks: int, rate: str) -> None:
+    """The machines, and the switch that they are linked to."""
+    _do("mount -t tmpfs none /run")
+    _do("ip link set lo up")
+    _do("ip link add switch type bridge")
+    _do("ip link set switch up")
+    for k in range(ranks):
+        _do(f"ip netns add n{k}")
+        _do(f"ip link add port{k} type veth peer name eth0 netns n{k}")
+        _do(f"ip link set port{k} master switch up")
+        _do(f"ip -n n{k} addr add {_NETWORK}.{k + 1}/24 dev eth0")
+        _do(f"ip -n n{k} link set eth0 up")
+        _do(f"ip -n n{k} link set lo up")
+        _do(f"ip netns exec n{k} tc qdisc add dev eth0 root tbf rate {rate} burst 256k latency 50ms")
+
+
+def _counted(port: int) -> tuple[int, int]:
+    """What has come out of a machine, and what went in."""
+    (found,) = json.loads(_do(f"ip -s -j link show port{port}"))
+    return found["stats64"]["rx"]["bytes"], found["stats64"]["tx"]["bytes"]
+
+
+def main(ranks: int, rate: str, command: Sequence[str]) -> int:
+    """See the module."""
+    _make(ranks, rate)
+    with tempfile.TemporaryDirectory() as folder:
+        agent = Path(folder, "agent")
+        agent.write_text(_AGENT)
+        agent.chmod(0o700)
+        hosts = ",".join(f"{_NETWORK}.{k + 1}" for k in range(ranks))
+        launcher = [str(MPIEXEC), "-launcher", "ssh", "-launcher-exec", str(agent), "-iface", "eth0"]
+        job = [*launcher, "-hosts", hosts, "-n", str(ranks), *SDI, "run", "--", *command]
+        machine = _MACHINE.format(machine=0, command=shlex.join(job))
+        first = ["sh", "-c", f"exec ip netns exec n0 {machine}"]
+        ended = subprocess.run(first, stdout=sys.stderr, check=False)
+    print(json.dumps([_counted(k) for k in range(ranks)]), flush=True)
+    return ended.returncode
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
