@@ -8,6 +8,7 @@ from bench.simulation.model import Costs, Link, predict
 from bench.simulation.programs import matrix, published, stencil
 from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced, trace
+from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.devices.capabilities import CPU
 
 FREE = Costs(
@@ -130,6 +131,15 @@ def test_who_waits_for_one_node_s_end_of_the_link_keeps_nobody_else_waiting() ->
     ]
     # Told at 100; the last is read at 300 and sent from 400 to 600, while 4 is sent to until 600.
     assert predict(launched((0, 1, 2, 3), operations), FREE, LINK).end_ns == 600 + 100 + 100
+
+
+def test_a_node_passes_each_chunk_on_when_it_has_come() -> None:
+    c = CHUNK_NBYTES
+    operations = [Operation(0, 2, 2 * c, 0, (), (), base=64), Operation(2, 3, 2 * c, 0, (0,), (), base=64)]
+    # Both have come at 4 c + 100; the first is in its place at 3 c + 100, and sent from 4 c + 100 on.
+    assert predict(launched((0, 1, 2), operations), FREE, LINK).end_ns == 8 * c + 100 + 100 + c
+    apart = [operations[0], Operation(2, 3, 2 * c, 0, (0,), (), base=3 * c)]
+    assert predict(launched((0, 1, 2), apart), FREE, LINK).end_ns == 10 * c + 100 + 100 + c
 
 
 def test_what_another_node_did_is_known_through_rank_0() -> None:

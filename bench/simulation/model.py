@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced
-from sdi.cluster.exchange import CHUNK_NBYTES
+from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.cluster.tree import FIRST, ROOT, children
 from sdi.vmem.directory import HOST
 
@@ -77,12 +77,16 @@ class Prediction:
 
 @dataclass(slots=True)
 class _Ends:
-    """The last tasks of an operation's two ends, and the nodes whose tickets these are."""
+    """The last tasks of an operation's two ends, and the nodes whose tickets these are.
+
+    ``chunks``: of a copy in several, the task behind which each is there.
+    """
 
     left: int
     left_at: int
     arrived: int
     arrived_at: int
+    chunks: Sequence[int] = ()
 
 
 class Simulation:
@@ -157,6 +161,22 @@ class Simulation:
             found.append(self._as_seen(task, at, node))
         return found
 
+    def _ready(self, operation: Operation, at: int, node: int) -> list[int]:
+        """What the chunk ``at`` of a copy that leaves ``node`` waits for: of copies that came there, only for
+        chunks that have some of it.
+        """
+        found, start = list[int](), operation.base + at
+        for number in operation.leave:
+            ends, before = self._ends[number], self._trace.operations[number]
+            first = (start - before.base) // CHUNK_NBYTES
+            last = (start - before.base + min(CHUNK_NBYTES, operation.nbytes - at) - 1) // CHUNK_NBYTES
+            is_of_it = before.target == operation.source and ends.arrived_at == node
+            if is_of_it and ends.chunks and first >= 0 and last < len(ends.chunks):
+                found += ends.chunks[first : last + 1]
+            else:
+                found += self._waits([number], operation.source, node)
+        return found
+
     def _send(self, source: int, target: int, nbytes: int, after: Iterable[int]) -> int:
         """Bytes from node to node; heard."""
         add, costs, link = self._schedule.add, self._costs, self._link
@@ -202,14 +222,19 @@ class Simulation:
         reads, writes = [], []
         for at in range(0, operation.nbytes, CHUNK_NBYTES):
             nbytes = min(CHUNK_NBYTES, operation.nbytes - at)
-            read = before if source == HOST else [self._copy_lane(source, nbytes, before)]
+            if source == HOST:
+                read = before
+            else:
+                ready = {told.get(from_, own), *self._ready(operation, at, from_)}
+                read = [self._copy_lane(source, nbytes, ready)]
             arrived = self._send(from_, to, nbytes, read)
             reads.append(arrived if source == HOST else read[0])
             writes.append(arrived if target == HOST else self._copy_lane(target, nbytes, {arrived, *behind}))
         left, done = (each[0] if len(each) == 1 else self._all(each) for each in (reads, writes))
         if HOST in (source, target):  # and one ticket
             left = done
-        return _Ends(left, to if HOST in (source, target) else from_, done, to)
+        chunks = writes if len(writes) > 1 and target != HOST else ()
+        return _Ends(left, to if HOST in (source, target) else from_, done, to, chunks)
 
     def _all(self, tasks: Sequence[int]) -> int:
         return self._schedule.add("latency", 0.0, (), tasks)

@@ -49,6 +49,7 @@ class Operation:
 
     ``leave``, ``arrive``: the numbers of operations that its ends wait for; a launch has the second only.
     ``issue_ns``: what rank 0 took for it since the one before, or since its command began.
+    ``base``: where in the buffer a copy begins.
     """
 
     source: int
@@ -58,6 +59,7 @@ class Operation:
     leave: tuple[int, ...]
     arrive: tuple[int, ...]
     issue_ns: int = 0
+    base: int = 0
 
 
 @dataclass(slots=True)
@@ -145,11 +147,12 @@ class _Tracer:
         groups: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        base: int = 0,
     ) -> Ticket:
         operations = self.trace.operations
         ticket = NumberedTicket(len(operations))
         ends = _numbers(leave), _numbers(arrive)
-        operations.append(Operation(source, target, nbytes, groups, *ends, self.since()))
+        operations.append(Operation(source, target, nbytes, groups, *ends, self.since(), base))
         self._pending.append(ticket)
         self._before_ns = time.thread_time_ns()  # writing it down takes time too
         return ticket
@@ -190,7 +193,7 @@ class TracedMember(NullDevice):
     ) -> tuple[Ticket, Ticket]:
         ends = [HOST if each.device is None else _memory_of(each.device) for each in (source, target)]
         nbytes = region.total_nbytes
-        ticket = self._tracer.add(ends[0], ends[1], nbytes, 0, source_waits, target_waits)
+        ticket = self._tracer.add(ends[0], ends[1], nbytes, 0, source_waits, target_waits, region.base)
         return ticket, ticket
 
     def launch(
