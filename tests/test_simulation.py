@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.simulation.model import Costs, Link, predict
@@ -131,6 +133,14 @@ def test_who_waits_for_one_node_s_end_of_the_link_keeps_nobody_else_waiting() ->
     ]
     # Told at 100; the last is read at 300 and sent from 400 to 600, while 4 is sent to until 600.
     assert predict(launched((0, 1, 2, 3), operations), FREE, LINK).end_ns == 600 + 100 + 100
+
+
+def test_what_nodes_answer_a_kept_read_with_goes_up_the_tree() -> None:
+    operations = [Operation(member, 0, 100, 0, (), ()) for member in (2, 3, 4, 5)]
+    read = launched((0, 1, 2, 3, 4), operations, is_replayed=True, is_gathered=True, is_known=True)
+    # Rank 0 tells 1 and 2 at 100, and 1 tells 3 and 4 at 200; these have read at 300 and sent at 500; that is
+    # there at 600 and 800, as they share the end of one link.  Then 300 bytes go on.
+    assert predict(read, replace(FREE, read=0.0), LINK).end_ns == 800 + 600 + 100
 
 
 def test_a_node_passes_each_chunk_on_when_it_has_come() -> None:

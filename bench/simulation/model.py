@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced
 from sdi.cluster.arriving import CHUNK_NBYTES
-from sdi.cluster.tree import FIRST, ROOT, children
+from sdi.cluster.tree import FIRST, ROOT, children, parent
 from sdi.vmem.directory import HOST
 
 
@@ -48,6 +48,7 @@ class Costs:
     operation: float = 20e3
     replay: float = 45e3
     replay_anew: float = 95e3
+    read: float = 150e3
     keep: float = 30e3
     send: float = 15e3
     hear: float = 30e3
@@ -282,7 +283,11 @@ class Simulation:
             for node in self._nodes_of(each):
                 counts[node] = counts.get(node, 0) + 1
         keep_ns = costs.keep * len(operations) if command.keeps else 0.0
-        self._issue("rank 0", keep_ns + (costs.replay if command.is_known else costs.replay_anew))
+        if command.is_gathered:
+            said_ns = costs.read
+        else:
+            said_ns = costs.replay if command.is_known else costs.replay_anew
+        self._issue("rank 0", keep_ns + said_ns)
         found: dict[int, int] = {}
         others = [node for node in counts if node != ROOT]
         if self._size - 1 <= FIRST or len(others) <= FIRST:
@@ -300,6 +305,25 @@ class Simulation:
             found[node] = add("messages", duration_ns, (self._net(node),), (told[node],))
         return found, [self._last] * len(operations)
 
+    def _gathered(self, operations: Sequence[Operation], told: dict[int, int], own: int) -> list[_Ends]:
+        """A read that nodes replay: what each has goes up the tree when all behind it have answered."""
+        read: dict[int, list[int]] = {}
+        nbytes: dict[int, int] = {}
+        for each in operations:
+            node = self._node(each.source)
+            waits = {told.get(node, own), *self._waits(each.leave, each.source, node)}
+            read.setdefault(node, []).append(self._copy_lane(each.source, each.nbytes, waits))
+            nbytes[node] = nbytes.get(node, 0) + each.nbytes
+        is_flat = len(read.keys() - {ROOT}) <= FIRST
+        for node in range(self._size - 1, ROOT, -1):
+            if node in read:
+                to = ROOT if is_flat else parent(node)
+                there = self._send(node, to, nbytes[node], read[node])
+                read.setdefault(to, []).append(there)
+                nbytes[to] = nbytes.get(to, 0) + nbytes[node]
+        done = self._all(read[ROOT])
+        return [_Ends(done, ROOT, done, ROOT)] * len(operations)
+
     def run(self) -> Prediction:
         """How long all of it takes."""
         trace, kernels_ns = self._trace, dict[int, float]()
@@ -309,7 +333,10 @@ class Simulation:
                 told, own = self._replay(command, operations)
             else:
                 told, own = self._tell(operations, command.rest_ns)
-            for each, issued in zip(operations, own, strict=True):
+            if command.is_gathered:
+                self._ends += self._gathered(operations, told, own[0])
+                operations = []
+            for each, issued in zip(operations, own, strict=False):
                 self._ends.append(self._operation(each, command.kernel, told, issued))
                 if each.source == each.target and not each.nbytes:
                     took = trace.group_ns[command.kernel] * each.groups
