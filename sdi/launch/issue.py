@@ -23,7 +23,6 @@ from sdi.launch.kernel import Binding
 from sdi.launch.patterns import CopyPattern, patterns_of
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
-from sdi.launch.replayers import PartsReplayer
 from sdi.region import Bytes
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, member_memory
@@ -58,18 +57,11 @@ class Issuer:
         self._devices = memory.devices
 
     def issue(
-        self,
-        binding: Binding,
-        number: int,
-        where: tuple[int, ...],
-        is_usual: bool,
-        issue: Issue,
-        parts: PartsReplayer | None = None,
+        self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
     ) -> Issued:
         """Issue chunk ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
 
-        ``is_usual``: it runs there whenever it finds its buffers as they are now.  ``parts``: who may have
-        nodes do it at once, and keep it, where nobody wants a ticket for each assignment.
+        ``is_usual``: it runs there whenever it finds its buffers as they are now.
         """
         launch_plan, memory = binding.launch_plan, self._memory
         chunk = launch_plan.chunks[number]
@@ -80,8 +72,7 @@ class Issuer:
             return Issued(tickets, known.copies_ns, known, kernels, known.patterns)
         is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
         before = chunk.states() if is_kept else (None,)
-        keeps = parts if None not in before else None
-        recording, kernels, tickets = self._issue_planned(binding, number, where, issue, keeps)
+        recording, kernels, tickets = self._issue_planned(binding, number, where, issue)
         after = chunk.states() if None not in before else before
         if None in after:
             return Issued(tickets, recording.copies_ns, patterns=recording.patterns)
@@ -103,19 +94,13 @@ class Issuer:
         return self._bound(binding, number, k, member).kernel
 
     def _issue_planned(
-        self,
-        binding: Binding,
-        number: int,
-        where: tuple[int, ...],
-        issue: Issue,
-        parts: PartsReplayer | None,
+        self, binding: Binding, number: int, where: tuple[int, ...], issue: Issue
     ) -> tuple[Recording, list[BoundKernel], list[Ticket]]:
         """Plan a chunk, issue it; what it came to, with which kernels, and the tickets that ``Issued`` has.
 
-        ``parts``: who is asked first to do it; no kernels where they do.  From where kernels are bound
-        nothing raises: a chunk is issued on all its members or on none.
+        From where kernels are bound nothing raises: a chunk is issued on all its members or on none.
         """
-        memory, chunk = self._memory, binding.launch_plan.chunks[number]
+        memory, chunk, ndrange = self._memory, binding.launch_plan.chunks[number], binding.launch_plan.ndrange
         plan, members = chunk.plan, [where[k] for k in chunk.members]
         merges: Merges = {}
 
@@ -123,10 +108,6 @@ class Issuer:
             self._begin_merges(chunk, members, merges)
             with memory.transfers.links.at_once():
                 transfers = self._plan(chunk, members, merges)
-            if parts is not None:
-                recording = self._recording(binding, chunk, where, transfers, None)
-                if (made := self._issue_parts(binding, chunk, members, recording, issue, parts)) is not None:
-                    return recording, [], made
             for transfer in transfers:
                 memory.transfers.perform(transfer, issue)
             for used in plan.buffers:
@@ -136,11 +117,16 @@ class Issuer:
             self._refresh_images(chunk, members, issue)
             bounds = self._bounds(binding, number, where)
         except Exception:
-            for begun in merges.values():
-                for merge in begun:
+            for parts in merges.values():
+                for merge in parts:
                     memory.merges.give_up(merge)
             raise
-        recording = self._recording(binding, chunk, where, transfers, bounds)
+        assignments = [
+            Assignment(self._devices[member], box.extent, *_all_uses(chunk, bound))
+            for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
+        ]
+        recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
+        recording.copies_ns = memory.transfers.predicted_ns(transfers)
         if binding.kernel.note is not None:
             together = [
                 (used.cause, several)
@@ -159,59 +145,6 @@ class Issuer:
         written = self._written(chunk, members, done, merges, issue)
         self._images_are_current(chunk, members)
         return recording, kernels, tickets + [ticket for several in done for ticket in several[1:]] + written
-
-    def _recording(
-        self,
-        binding: Binding,
-        chunk: Chunk,
-        where: tuple[int, ...],
-        transfers: Sequence[Transfer],
-        bounds: Sequence[MemberKernel] | None,
-    ) -> Recording:
-        """What a chunk comes to.  ``bounds``: None of a repeatable one, whose kernels nodes bind."""
-        ndrange, members = binding.launch_plan.ndrange, [where[k] for k in chunk.members]
-        if bounds is None:
-            uses = [self._uses(chunk, k, member) for k, member in enumerate(members)]
-            every: list[tuple[tuple[Use, ...], tuple[Use, ...]]] = [(each, each) for each in uses]
-        else:
-            every = [_all_uses(chunk, bound) for bound in bounds]
-        assignments = [
-            Assignment(self._devices[member], box.extent, *each)
-            for member, box, each in zip(members, chunk.plan.boxes, every, strict=True)
-        ]
-        recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
-        recording.copies_ns = self._memory.transfers.predicted_ns(transfers)
-        return recording
-
-    def _issue_parts(
-        self,
-        binding: Binding,
-        chunk: Chunk,
-        members: list[int],
-        recording: Recording,
-        issue: Issue,
-        parts: PartsReplayer,
-    ) -> list[Ticket] | None:
-        """Have nodes do a repeatable chunk that is planned, and keep it; None where they don't: nothing is
-        done then.
-
-        Raises ClError, and its copies are made all the same: they count as done.
-        """
-        recording.allocations = chunk.allocations(recording.where)
-        recording.placed = self._memory.placed.generation
-        try:
-            replay = parts.find(binding, recording)
-        except Exception:
-            for transfer in recording.transfers:
-                self._memory.transfers.perform(transfer, issue)
-            raise
-        if replay is None:
-            return None
-        if binding.kernel.note is not None:
-            recording.patterns = patterns_of(recording.transfers, [], self._memory.transfers.links)
-        tickets = replay(issue, issue.timing)
-        self._written(chunk, members, [], {}, issue)
-        return tickets
 
     def _refresh_images(self, chunk: Chunk, members: list[int], issue: Issue) -> None:
         """Have the images show the members' linear bytes."""
@@ -336,7 +269,11 @@ class Issuer:
         program, arguments = self.arguments(binding, chunk, k, member)
         handle = self._devices[member].bind(program, binding.kernel.model.name, arguments)
         placed = [used.buffer for used in chunk.plan.buffers if used.buffer.id not in chunk.mapped]
-        uses = self._uses(chunk, k, member)
+        # Where all members use one memory, it may have become another one.
+        uses = chunk.uses.get(member) if not chunk.mapped else None
+        if uses is None:
+            uses = tuple([self._use(chunk, used, k, member) for used in chunk.plan.buffers])
+            chunk.uses[member] = uses
         images = [(i, i.buffer.images[member, i.view]) for i in chunk.plan.images]
         return MemberKernel(
             handle,
@@ -353,14 +290,6 @@ class Issuer:
                 ]
             ),
         )
-
-    def _uses(self, chunk: Chunk, k: int, member: int) -> tuple[Use, ...]:
-        # Where all members use one memory, it may have become another one.
-        uses = chunk.uses.get(member) if not chunk.mapped else None
-        if uses is None:
-            uses = tuple([self._use(chunk, used, k, member) for used in chunk.plan.buffers])
-            chunk.uses[member] = uses
-        return uses
 
     def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
         is_mapped = used.buffer.id in chunk.mapped
