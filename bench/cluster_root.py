@@ -34,7 +34,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.launches import CASES, SOURCE, Case  # noqa: E402
+from bench.launches import CASES, SOURCE, Case, _launch, i32  # noqa: E402
 from bench.network import environ, mpiexec  # noqa: E402
 from sdi import __version__  # noqa: E402
 from sdi.cluster.head import Heads  # noqa: E402
@@ -48,7 +48,7 @@ from sdi.cluster.records import NodeRecord, RecordKind, packed, records  # noqa:
 from sdi.cluster.start import leave  # noqa: E402
 from sdi.cluster.transport import Room, Transport  # noqa: E402
 from sdi.cluster.tree import parent  # noqa: E402
-from sdi.commands import Launch  # noqa: E402
+from sdi.commands import Launch, Read, Rectangle  # noqa: E402
 from sdi.devices.base import Device  # noqa: E402
 from sdi.devices.capabilities import GPU  # noqa: E402
 from sdi.devices.polling import Polling  # noqa: E402
@@ -68,6 +68,15 @@ MEASURED = (
     "axpy, the same arguments",
     "Jacobi, ping-pong",
     "axpy, a new scalar each time",
+    "sums, read each time",
+)
+READ_NBYTES = 4 << 10
+READS = {"sums, read each time": Read(2, Rectangle(0, (READ_NBYTES, 1, 1), 0, 0), True)}
+"""What is read after each launch, by a case's title; the application waits for it."""
+SUMS = Case(
+    "sums, read each time",
+    lambda s: _launch("axpy", (READ_NBYTES // 4, 1, 1), (4, 1, 1), 1, 2, i32(0)),
+    (READ_NBYTES,) * 2,
 )
 Ends = list[dict[int, socket.socket]]
 
@@ -103,7 +112,7 @@ class NullNode(Node):
         self._branch._done = 1 << 62  # nothing waits for a replay: most are not told of any
 
     def _replay(self, record: NodeRecord) -> None:
-        done = packed(RecordKind.DONE, 0, record.ticket, (1, 2))
+        done = packed(RecordKind.DONE, 0, record.ticket, (1, 2, 0))
         self._told.append((self._messages, [record.ticket]))
         self._messages += 1
         self._transport.send(0, done)
@@ -113,27 +122,33 @@ class NullNode(Node):
             if record.kind is not RecordKind.SPREAD:
                 return super().received(source, batch, bulk_nbytes)
             number, *_ = record.fields
-            self._transport.send(0, packed(RecordKind.SUMMED, 0, 0, (number, 1, 2)))
+            self._transport.send(0, packed(RecordKind.SUMMED, 0, 0, (number, 1, 2, 0)))
         return None
 
 
-def null_node(transport: Transport) -> tuple[MixedTransport, NullNode]:
-    """One on ``transport``, which is not started yet."""
+def null_node(transport: Transport, is_whole: bool) -> tuple[MixedTransport, Node]:
+    """One on ``transport``, which is not started yet.  ``is_whole``: it does all that it is told, on members
+    that do nothing.
+    """
     host, mixed = f"host {transport.rank}", MixedTransport(transport)
     facts = NodeFacts(__version__, host, host, os.getpid(), (("", "", GPU, "", 0),))
-    return mixed, NullNode(mixed, introduction(facts))
+    told = introduction(facts)
+    return mixed, Node(mixed, told, open_null, None) if is_whole else NullNode(mixed, told)
 
 
 def serve(arguments: Sequence[str]) -> None:
-    """Be all ranks but 0, each given as RANK:PEER=DESCRIPTOR,..., until rank 0 has gone."""
+    """Be all ranks but 0, until rank 0 has gone: ``whole`` or ``null`` nodes, each given as
+    RANK:PEER=DESCRIPTOR,...
+    """
     served = []
-    for each in arguments:
+    kind, *nodes = arguments
+    for each in nodes:
         rank, _, ends = each.partition(":")
         named = dict(end.split("=") for end in ends.split(","))
         sockets = {int(peer): socket.socket(fileno=int(fd)) for peer, fd in named.items()}
         transport = Loopback(int(rank), sockets, f"sdi-net-{rank}")
-        transport.size = len(arguments) + 1  # though it is not connected to all
-        served.append(null_node(transport))
+        transport.size = len(nodes) + 1  # though it is not connected to all
+        served.append(null_node(transport, kind == "whole"))
     gc.freeze()
     for mixed, node in served:
         mixed.start(node)
@@ -144,15 +159,22 @@ def serve(arguments: Sequence[str]) -> None:
         node.close()
 
 
-def over_sockets(nodes: int) -> tuple[Transport, subprocess.Popen[bytes]]:
-    """Rank 0's transport to so many nodes, and their process."""
+def over_sockets(nodes: int, title: str) -> tuple[Transport, subprocess.Popen[bytes]]:
+    """Rank 0's transport to so many nodes for a case, and their process."""
     ends = connected(nodes + 1)
     named = [
         f"{rank}:{','.join(f'{peer}={end.fileno()}' for peer, end in ends[rank].items())}"
         for rank in range(1, nodes + 1)
     ]
     descriptors = [end.fileno() for each in ends[1:] for end in each.values()]
-    command = [sys.executable, "-m", "bench.cluster_root", "--serve", *named]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.cluster_root",
+        "--serve",
+        "whole" if title in READS else "null",
+        *named,
+    ]
     process = subprocess.Popen(command, cwd=ROOT, pass_fds=descriptors)
     for each in ends[1:]:
         for end in each.values():
@@ -196,13 +218,14 @@ class Rig:
 
     def submitted(self, node: CommandNode) -> None: ...
 
-    def start_transfer(self, node: CommandNode) -> None: ...
+    def start_transfer(self, node: CommandNode) -> None:
+        self.calls.put(partial(self.engine.transfer_done, node.id, 0))  # the application has copied
 
     def finished(self, node: CommandNode) -> None:
         self.done += 1
         self.failed += node.status < 0
 
-    def enqueue(self, command: Launch) -> None:
+    def enqueue(self, command: Launch | Read) -> None:
         self.issued += 1
         self.engine.enqueue(1, 100 + self.issued, 0, command, ())
 
@@ -235,9 +258,16 @@ def measure(rig: Rig, case: Case, launches: int, profile: cProfile.Profile | Non
     rig.settle(0)
     plan_ms = sum(each.plan_ns for each in rig.counters._kernels.values()) / 1e6
     first_ms = (time.thread_time_ns() - begin) / 1e6
-    for _ in range(39):
+    read = READS.get(case.title)
+
+    def step(keep: int) -> None:
         rig.enqueue(next(commands))
-        rig.settle(0)
+        if read is not None:
+            rig.enqueue(read)
+        rig.settle(keep)
+
+    for _ in range(39):
+        step(0)
     before = sum(each.messages for each in rig.job.traffic().values())
     batches, own = [], []
     if profile is not None:
@@ -245,8 +275,7 @@ def measure(rig: Rig, case: Case, launches: int, profile: cProfile.Profile | Non
     for _ in range(8):
         start, own_start = time.process_time_ns(), time.thread_time_ns()
         for _ in range(launches // 8):
-            rig.enqueue(next(commands))
-            rig.settle(IN_FLIGHT)
+            step(IN_FLIGHT if read is None else 0)
         batches.append((time.process_time_ns() - start) / (launches // 8) / 1000)
         own.append((time.thread_time_ns() - own_start) / (launches // 8) / 1000)
     if profile is not None:
@@ -268,7 +297,7 @@ def measured(transport: Transport, options: argparse.Namespace, title: str) -> d
     sys.setswitchinterval(1e-5)
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
-    (case,) = (case for case in CASES if case.title == title)
+    (case,) = (case for case in (*CASES, SUMS) if case.title == title)
     nodes = transport.size - 1
     rig = Rig(transport, options.members, not options.flat)
     profile = None if options.profile is None else cProfile.Profile()
@@ -292,7 +321,7 @@ def as_rank(options: argparse.Namespace) -> int:
     """Be a rank of a job of MPI: rank 0 measures, all others do nothing."""
     transport = MpiTransport()
     if transport.rank:
-        mixed, node = null_node(transport)
+        mixed, node = null_node(transport, options.rank in READS)
         gc.freeze()
         mixed.start(node)
         node.left.wait()
@@ -339,7 +368,7 @@ def main() -> int:
             if options.mpi:
                 rows.append(over_mpi(nodes, title, sys.argv[1:]))
                 continue
-            transport, process = over_sockets(nodes)
+            transport, process = over_sockets(nodes, title)
             rows.append(measured(transport, options, title))
             process.wait(60)
     if options.out is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.simulation.model import Costs, Link, predict
 from bench.simulation.programs import matrix, published, stencil
 from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced, trace
+from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.devices.capabilities import CPU
 
 FREE = Costs(
@@ -130,6 +133,23 @@ def test_who_waits_for_one_node_s_end_of_the_link_keeps_nobody_else_waiting() ->
     ]
     # Told at 100; the last is read at 300 and sent from 400 to 600, while 4 is sent to until 600.
     assert predict(launched((0, 1, 2, 3), operations), FREE, LINK).end_ns == 600 + 100 + 100
+
+
+def test_what_nodes_answer_a_kept_read_with_goes_up_the_tree() -> None:
+    operations = [Operation(member, 0, 100, 0, (), ()) for member in (2, 3, 4, 5)]
+    read = launched((0, 1, 2, 3, 4), operations, is_replayed=True, is_gathered=True, is_known=True)
+    # Rank 0 tells 1 and 2 at 100, and 1 tells 3 and 4 at 200; these have read at 300 and sent at 500; that is
+    # there at 600 and 800, as they share the end of one link.  Then 300 bytes go on.
+    assert predict(read, replace(FREE, read=0.0), LINK).end_ns == 800 + 600 + 100
+
+
+def test_a_node_passes_each_chunk_on_when_it_has_come() -> None:
+    c = CHUNK_NBYTES
+    operations = [Operation(0, 2, 2 * c, 0, (), (), base=64), Operation(2, 3, 2 * c, 0, (0,), (), base=64)]
+    # Both have come at 4 c + 100; the first is in its place at 3 c + 100, and sent from 4 c + 100 on.
+    assert predict(launched((0, 1, 2), operations), FREE, LINK).end_ns == 8 * c + 100 + 100 + c
+    apart = [operations[0], Operation(2, 3, 2 * c, 0, (0,), (), base=3 * c)]
+    assert predict(launched((0, 1, 2), apart), FREE, LINK).end_ns == 10 * c + 100 + 100 + c
 
 
 def test_what_another_node_did_is_known_through_rank_0() -> None:

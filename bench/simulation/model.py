@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced
-from sdi.cluster.exchange import CHUNK_NBYTES
-from sdi.cluster.tree import FIRST, ROOT, children
+from sdi.cluster.arriving import CHUNK_NBYTES
+from sdi.cluster.tree import FIRST, ROOT, children, parent
 from sdi.vmem.directory import HOST
 
 
@@ -48,6 +48,7 @@ class Costs:
     operation: float = 20e3
     replay: float = 45e3
     replay_anew: float = 95e3
+    read: float = 150e3
     keep: float = 30e3
     send: float = 15e3
     hear: float = 30e3
@@ -77,12 +78,16 @@ class Prediction:
 
 @dataclass(slots=True)
 class _Ends:
-    """The last tasks of an operation's two ends, and the nodes whose tickets these are."""
+    """The last tasks of an operation's two ends, and the nodes whose tickets these are.
+
+    ``chunks``: of a copy in several, the task behind which each is there.
+    """
 
     left: int
     left_at: int
     arrived: int
     arrived_at: int
+    chunks: Sequence[int] = ()
 
 
 class Simulation:
@@ -157,6 +162,22 @@ class Simulation:
             found.append(self._as_seen(task, at, node))
         return found
 
+    def _ready(self, operation: Operation, at: int, node: int) -> list[int]:
+        """What the chunk ``at`` of a copy that leaves ``node`` waits for: of copies that came there, only for
+        chunks that have some of it.
+        """
+        found, start = list[int](), operation.base + at
+        for number in operation.leave:
+            ends, before = self._ends[number], self._trace.operations[number]
+            first = (start - before.base) // CHUNK_NBYTES
+            last = (start - before.base + min(CHUNK_NBYTES, operation.nbytes - at) - 1) // CHUNK_NBYTES
+            is_of_it = before.target == operation.source and ends.arrived_at == node
+            if is_of_it and ends.chunks and first >= 0 and last < len(ends.chunks):
+                found += ends.chunks[first : last + 1]
+            else:
+                found += self._waits([number], operation.source, node)
+        return found
+
     def _send(self, source: int, target: int, nbytes: int, after: Iterable[int]) -> int:
         """Bytes from node to node; heard."""
         add, costs, link = self._schedule.add, self._costs, self._link
@@ -202,14 +223,19 @@ class Simulation:
         reads, writes = [], []
         for at in range(0, operation.nbytes, CHUNK_NBYTES):
             nbytes = min(CHUNK_NBYTES, operation.nbytes - at)
-            read = before if source == HOST else [self._copy_lane(source, nbytes, before)]
+            if source == HOST:
+                read = before
+            else:
+                ready = {told.get(from_, own), *self._ready(operation, at, from_)}
+                read = [self._copy_lane(source, nbytes, ready)]
             arrived = self._send(from_, to, nbytes, read)
             reads.append(arrived if source == HOST else read[0])
             writes.append(arrived if target == HOST else self._copy_lane(target, nbytes, {arrived, *behind}))
         left, done = (each[0] if len(each) == 1 else self._all(each) for each in (reads, writes))
         if HOST in (source, target):  # and one ticket
             left = done
-        return _Ends(left, to if HOST in (source, target) else from_, done, to)
+        chunks = writes if len(writes) > 1 and target != HOST else ()
+        return _Ends(left, to if HOST in (source, target) else from_, done, to, chunks)
 
     def _all(self, tasks: Sequence[int]) -> int:
         return self._schedule.add("latency", 0.0, (), tasks)
@@ -257,7 +283,11 @@ class Simulation:
             for node in self._nodes_of(each):
                 counts[node] = counts.get(node, 0) + 1
         keep_ns = costs.keep * len(operations) if command.keeps else 0.0
-        self._issue("rank 0", keep_ns + (costs.replay if command.is_known else costs.replay_anew))
+        if command.is_gathered:
+            said_ns = costs.read
+        else:
+            said_ns = costs.replay if command.is_known else costs.replay_anew
+        self._issue("rank 0", keep_ns + said_ns)
         found: dict[int, int] = {}
         others = [node for node in counts if node != ROOT]
         if self._size - 1 <= FIRST or len(others) <= FIRST:
@@ -275,6 +305,25 @@ class Simulation:
             found[node] = add("messages", duration_ns, (self._net(node),), (told[node],))
         return found, [self._last] * len(operations)
 
+    def _gathered(self, operations: Sequence[Operation], told: dict[int, int], own: int) -> list[_Ends]:
+        """A read that nodes replay: what each has goes up the tree when all behind it have answered."""
+        read: dict[int, list[int]] = {}
+        nbytes: dict[int, int] = {}
+        for each in operations:
+            node = self._node(each.source)
+            waits = {told.get(node, own), *self._waits(each.leave, each.source, node)}
+            read.setdefault(node, []).append(self._copy_lane(each.source, each.nbytes, waits))
+            nbytes[node] = nbytes.get(node, 0) + each.nbytes
+        is_flat = len(read.keys() - {ROOT}) <= FIRST
+        for node in range(self._size - 1, ROOT, -1):
+            if node in read:
+                to = ROOT if is_flat else parent(node)
+                there = self._send(node, to, nbytes[node], read[node])
+                read.setdefault(to, []).append(there)
+                nbytes[to] = nbytes.get(to, 0) + nbytes[node]
+        done = self._all(read[ROOT])
+        return [_Ends(done, ROOT, done, ROOT)] * len(operations)
+
     def run(self) -> Prediction:
         """How long all of it takes."""
         trace, kernels_ns = self._trace, dict[int, float]()
@@ -284,7 +333,10 @@ class Simulation:
                 told, own = self._replay(command, operations)
             else:
                 told, own = self._tell(operations, command.rest_ns)
-            for each, issued in zip(operations, own, strict=True):
+            if command.is_gathered:
+                self._ends += self._gathered(operations, told, own[0])
+                operations = []
+            for each, issued in zip(operations, own, strict=False):
                 self._ends.append(self._operation(each, command.kernel, told, issued))
                 if each.source == each.target and not each.nbytes:
                     took = trace.group_ns[command.kernel] * each.groups

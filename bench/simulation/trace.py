@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bench.simulation.programs import Program
+from sdi.cluster.gathered import GATHERED_NBYTES_MAX, PART_NBYTES_MAX
 from sdi.commands import Command, Launch
 from sdi.devices.base import Device, Place
 from sdi.devices.capabilities import MemberKind
@@ -49,6 +50,7 @@ class Operation:
 
     ``leave``, ``arrive``: the numbers of operations that its ends wait for; a launch has the second only.
     ``issue_ns``: what rank 0 took for it since the one before, or since its command began.
+    ``base``: where in the buffer a copy begins.
     """
 
     source: int
@@ -58,6 +60,7 @@ class Operation:
     leave: tuple[int, ...]
     arrive: tuple[int, ...]
     issue_ns: int = 0
+    base: int = 0
 
 
 @dataclass(slots=True)
@@ -65,8 +68,9 @@ class Traced:
     """What came of one command: the operations ``first`` to ``stop`` - 1.
 
     ``kernel``: of a launch, else -1.  ``is_replayed``: nodes keep it, and rank 0 only says so; ``keeps``:
-    that it told them what to keep; ``is_known``: an equal command was issued before.  ``rest_ns``: what rank
-    0 took behind the last operation.  ``blocks``, ``host_ns``: see ``Step``.
+    that it told them what to keep; ``is_gathered``: it is a read, whose bytes come with nodes' answers;
+    ``is_known``: an equal command was issued before.  ``rest_ns``: what rank 0 took behind the last
+    operation.  ``blocks``, ``host_ns``: see ``Step``.
     """
 
     kernel: int
@@ -77,6 +81,7 @@ class Traced:
     is_replayed: bool = False
     keeps: bool = False
     is_known: bool = False
+    is_gathered: bool = False
     rest_ns: int = 0
 
 
@@ -145,11 +150,12 @@ class _Tracer:
         groups: int,
         leave: Sequence[Ticket],
         arrive: Sequence[Ticket],
+        base: int = 0,
     ) -> Ticket:
         operations = self.trace.operations
         ticket = NumberedTicket(len(operations))
         ends = _numbers(leave), _numbers(arrive)
-        operations.append(Operation(source, target, nbytes, groups, *ends, self.since()))
+        operations.append(Operation(source, target, nbytes, groups, *ends, self.since(), base))
         self._pending.append(ticket)
         self._before_ns = time.thread_time_ns()  # writing it down takes time too
         return ticket
@@ -190,7 +196,7 @@ class TracedMember(NullDevice):
     ) -> tuple[Ticket, Ticket]:
         ends = [HOST if each.device is None else _memory_of(each.device) for each in (source, target)]
         nbytes = region.total_nbytes
-        ticket = self._tracer.add(ends[0], ends[1], nbytes, 0, source_waits, target_waits)
+        ticket = self._tracer.add(ends[0], ends[1], nbytes, 0, source_waits, target_waits, region.base)
         return ticket, ticket
 
     def launch(
@@ -218,12 +224,18 @@ class _Parts:
     """Says what nodes would replay.  Implements ``PartsReplayer``."""
 
     def __init__(self) -> None:
-        self.is_replayed = self.keeps = False
+        self.is_replayed = self.keeps = self.is_gathered = False
         self._known: set[int] = set()
         self._kept: list[Recording] = []  # so that their ids stay theirs
 
-    def find(self, binding: Binding, recording: Recording) -> IssueParts | None:
-        self.is_replayed = all(each.copy.target != HOST for each in recording.transfers)
+    def find(self, binding: Binding | None, recording: Recording) -> IssueParts | None:
+        nbytes = [each.nbytes for each in recording.transfers]
+        is_short = max(nbytes, default=0) <= PART_NBYTES_MAX and sum(nbytes) <= GATHERED_NBYTES_MAX
+        self.is_gathered = (
+            binding is None and is_short and not any(t.region.levels for t in recording.transfers)
+        )
+        to_members = all(each.copy.target != HOST for each in recording.transfers)
+        self.is_replayed = self.is_gathered or to_members
         self.keeps = self.is_replayed and id(recording) not in self._known
         if self.keeps:
             self._known.add(id(recording))
@@ -294,12 +306,13 @@ def trace(program: Program, nodes: Sequence[int], kind: MemberKind) -> Trace:
         if isinstance(command, Launch):
             traced.is_known = command.record in seen
             seen.add(command.record)
-        parts.is_replayed = parts.keeps = False
+        parts.is_replayed = parts.keeps = parts.is_gathered = False
         tracer.begin()
         runtime.enqueue(command)
         traced.rest_ns = tracer.since()
         traced.stop = len(found.operations)
         traced.is_replayed, traced.keeps = parts.is_replayed, parts.keeps
+        traced.is_gathered = parts.is_gathered
         found.commands.append(traced)
         if step.blocks:
             tracer.settle()

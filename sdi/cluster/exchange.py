@@ -11,13 +11,14 @@ from __future__ import annotations
 import mmap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
+from sdi.cluster.arriving import Arriving, behind, chunks
 from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Transport
@@ -27,10 +28,9 @@ from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
+from sdi.intervals import ByteRange
 from sdi.region import Region, packed_like
 
-CHUNK_NBYTES = 4 << 20
-"""Chunks of a copy are read, sent and written at the same time."""
 LENT_NBYTES = 64 << 10
 """What is longer is lent to processes that can read it: to say so, and that it is not needed any more, takes
 about as long as to send so many bytes."""
@@ -38,24 +38,10 @@ TIMED_NBYTES = 256 << 10
 """Of so much that arrives the time on the network counts too; what is shorter is ordered by drivers."""
 _WINDOW = 8
 """So many chunks of a copy are lent at a time."""
+_SENDING = 4
+"""So many of host memory are on their way."""
 _KEPT_NBYTES = 64 << 20
 _PAGE_NBYTES = 1 << 16
-
-
-def chunks(region: Region) -> Iterator[tuple[int, Region]]:
-    """Parts of at most ``CHUNK_NBYTES`` of a region of no more than one level, each with the number of packed
-    bytes before it.
-
-    A run that is larger is cut, too, where it is the only one.
-    """
-    if not region.levels:
-        for at in range(0, region.nbytes, CHUNK_NBYTES):
-            yield at, Region(region.base + at, min(CHUNK_NBYTES, region.nbytes - at))
-        return
-    ((_, count),) = region.levels
-    each = max(1, CHUNK_NBYTES // region.nbytes)
-    for first in range(0, count, each):
-        yield first * region.nbytes, region.part(first, min(first + each, count))
 
 
 def fields_of(region: Region) -> tuple[int, int, int, int]:
@@ -184,11 +170,11 @@ class Exchange:
         lent = sum(part.total_nbytes > LENT_NBYTES for _, part in parts)  # all, or all but the last
         ring = self._ring(to, [part.total_nbytes for _, part in parts[:lent]])
         for number, (at, part) in enumerate(parts):
-            loan, before = None, wait
+            loan, before = None, behind(wait, buffer, part.bounds)
             if ring and number < lent:
                 whole = ring[number % len(ring)]
                 if number >= len(ring):
-                    before = [*wait, loans[number - len(ring)].returned]
+                    before = [*before, loans[number - len(ring)].returned]
                 is_last = number + len(ring) >= lent
                 loan = _Loan(to, whole[: part.total_nbytes], whole, is_last, Ticket())
                 loans.append(loan)
@@ -255,35 +241,42 @@ class Exchange:
         loan.returned.complete()
 
     def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
-        """Send ``region`` of ``host``; the ticket says that ``host`` may change."""
-        read = Ticket()
+        """Send ``region`` of ``host``; the ticket says that ``host`` may change.
 
-        def ready(error: BaseException | None) -> None:
-            if error is not None:
+        A few chunks at a time: what is said to the node meanwhile must not come behind all of them.
+        """
+        sent: list[Ticket] = []
+        for number, (at, part) in enumerate(chunks(region)):
+            gone = Ticket()
+            join(
+                [*wait, sent[number - _SENDING]] if number >= _SENDING else wait,
+                partial(self._send_host, host, part, to, key, at, gone),
+            )
+            sent.append(gone)
+        return all_of(sent)
+
+    def _send_host(
+        self,
+        host: HostBytes,
+        part: Region,
+        to: int,
+        key: int,
+        at: int,
+        gone: Ticket,
+        error: BaseException | None,
+    ) -> None:
+        if error is not None:
+            if not at:
                 self.send_failure(to, key, error)
-                read.complete(error)
-                return
-            left = [sum(1 for _ in chunks(region))]
-            lock = threading.Lock()
-
-            def sent() -> None:
-                with lock:
-                    left[0] -= 1
-                    is_last = not left[0]
-                if is_last:
-                    read.complete()
-
-            for at, part in chunks(region):
-                batch = packed(RecordKind.DATA, 0, key, (at, part.total_nbytes, IN_BATCH))
-                if not part.levels:
-                    self._transport.send(to, batch, host[part.base : part.base + part.nbytes], sent)
-                else:
-                    memory = self._staging.take(part.total_nbytes)
-                    np.copyto(packed_like(part).of(memory), part.of(host))
-                    self._transport.send(to, batch, memory, partial(_both, sent, self._staging, memory))
-
-        join(wait, ready)
-        return read
+            gone.complete(error)
+            return
+        batch = packed(RecordKind.DATA, 0, key, (at, part.total_nbytes, IN_BATCH))
+        if not part.levels:
+            self._transport.send(to, batch, host[part.base : part.base + part.nbytes], gone.complete)
+        else:
+            memory = self._staging.take(part.total_nbytes)
+            np.copyto(packed_like(part).of(memory), part.of(host))
+            self._transport.send(to, batch, memory, partial(_both, gone.complete, self._staging, memory))
 
     def send_failure(self, to: int, key: int, error: BaseException) -> None:
         """The copy ``key`` fails at its other end too."""
@@ -301,7 +294,7 @@ class Exchange:
         key: int,
     ) -> Ticket:
         """Write the ``region`` that ``source`` sends to ``buffer``; the ticket says that it is there."""
-        writes: list[Ticket] = []
+        writes: list[tuple[ByteRange, Ticket]] = []
         for at, part in chunks(region):
             nbytes = part.total_nbytes
             may_be_lent = nbytes > LENT_NBYTES and source in self._pools
@@ -318,9 +311,9 @@ class Exchange:
             else:
                 ticket = self._receive_rows(device, buffer, part, wait, chunk)
                 join([ticket], used)
-            writes.append(ticket)
+            writes.append((part.bounds, ticket))
         device.flush()
-        return all_of(writes)
+        return writes[0][1] if len(writes) == 1 else Arriving(buffer, writes)
 
     def _receive_lent(
         self,

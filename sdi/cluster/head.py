@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
 
 from sdi.cluster.arguments import bound
-from sdi.cluster.exchange import Exchange
+from sdi.cluster.gathered import GATHERED_NBYTES_MAX, PART_NBYTES_MAX, Gather
 from sdi.cluster.job import Job
 from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptRecord, KeptUse, replay_name
 from sdi.cluster.records import RecordKind, packed
 from sdi.cluster.remote_device import RemoteDevice, made_name, remote
 from sdi.cluster.remote_node import RemoteNode, RemoteTicket
 from sdi.cluster.tree import FIRST, ReplayTree
-from sdi.devices.base import BoundArgument, Device, Place
-from sdi.devices.copying import all_of
-from sdi.devices.handles import DeviceBuffer, HostBytes
+from sdi.cluster.writing import READING, WRITING, Half, Keys, NotKept, Writer, writer_of
+from sdi.devices.base import BoundArgument, Place
 from sdi.devices.image import Sampler
 from sdi.devices.issue import Issue, Timing
-from sdi.devices.ticket import Ticket, completed
+from sdi.devices.ticket import Ticket
 from sdi.launch.issue import Issuer
 from sdi.launch.kernel import Binding
 from sdi.launch.recording import Assignment, Recording
 from sdi.launch.replayers import IssueParts
-from sdi.region import Region
+from sdi.regions import as_few
 from sdi.vmem.dependencies import Dependencies, Use
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory
@@ -42,137 +39,6 @@ HEADS_MAX = 512
 """Recordings that nodes keep, the one that was replayed longest ago first out."""
 TOUCHED = 64
 """So many uses of places may lie between two notes that a recording's are in use: there may be very many."""
-_READING = RecordKind.SEND, RecordKind.COPY, RecordKind.PEER_COPY
-_WRITING = RecordKind.RECEIVE, RecordKind.UPLOAD, RecordKind.COPY, RecordKind.PEER_COPY
-
-
-class _NotKept(Exception):
-    """A recording has something that nodes can't keep."""
-
-
-@dataclass(slots=True, eq=False)
-class _Half:
-    """What this process does of a copy each time, in parts: ``issue(waits, key)``, and the number of each.
-
-    ``use``: of its own memory.
-    """
-
-    use: Use
-    parts: list[tuple[Callable[[Sequence[Ticket], int], Ticket], int]] = field(default_factory=list)
-
-    def again(self, name: int) -> None:
-        """As in replay ``name``."""
-        waits = self.use.waits()
-        self.use.by(all_of([issue(waits, name + key) for issue, key in self.parts]))
-
-
-class _Keys:
-    """Numbers of the copies between processes in a recording, by what they were called when it was made."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def of(self, name: int) -> int:
-        """The copy's number."""
-        return self._known.setdefault(name, len(self._known))
-
-
-class _OwnEnds:
-    """Writes down this process' ends of copies.  Implements ``CopyEnds``.  ``half``: of which copy."""
-
-    def __init__(self, exchange: Exchange, keys: _Keys) -> None:
-        self._exchange = exchange
-        self._keys = keys
-        self.half: _Half | None = None
-
-    def _write(self, key: int, issue: Callable[[Sequence[Ticket], int], Ticket]) -> Ticket:
-        assert self.half is not None
-        self.half.parts.append((issue, self._keys.of(key)))
-        return completed()
-
-    def send(
-        self, device: Device, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket], to: int, key: int
-    ) -> Ticket:
-        send = self._exchange.send
-        return self._write(key, lambda waits, name: send(device, buffer, region, waits, to, name))
-
-    def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
-        send = self._exchange.send_host
-        return self._write(key, lambda waits, name: send(host, region, waits, to, name))
-
-    def receive(
-        self,
-        device: Device,
-        buffer: DeviceBuffer,
-        region: Region,
-        wait: Sequence[Ticket],
-        source: int,
-        key: int,
-    ) -> Ticket:
-        receive = self._exchange.receive
-        return self._write(key, lambda waits, name: receive(device, buffer, region, waits, source, name))
-
-    def receive_host(self, host: HostBytes, region: Region, source: int, key: int) -> Ticket:
-        raise _NotKept("what it brings to the host")
-
-
-class _Writer:
-    """Writes down a node's operations.  Implements ``Operations``.
-
-    ``shared_nbytes``: what they copy from the arena.
-    """
-
-    def __init__(self, node: RemoteNode, keys: _Keys) -> None:
-        self.node: Final = node
-        self.rank: Final = node.rank
-        self.exchange: Final = _OwnEnds(node.exchange, keys)
-        self.operations: Final[list[tuple[list[KeptRecord], tuple[Use, ...]]]] = []
-        self.shared_nbytes = 0
-        self._keys = keys
-        self._members: Final[dict[int, RemoteDevice]] = {}
-
-    def member(self, device: RemoteDevice) -> RemoteDevice:
-        """``device`` as one whose copies are written down."""
-        found = self._members.get(device.number)
-        if found is None:
-            found = self._members[device.number] = device.into(self)
-        return found
-
-    def place(self, host: HostBytes) -> int | None:
-        return self.node.place(host)
-
-    def copies_host(self, nbytes: int) -> None:
-        self.shared_nbytes += nbytes
-
-    def issue(
-        self,
-        kind: RecordKind,
-        member: int,
-        fields: Sequence[int],
-        wait: Sequence[Ticket],
-        tail: bytes = b"",
-        name: int = 0,
-        lands: Ticket | None = None,
-        on_host: bool = False,
-    ) -> Ticket:
-        if kind not in _READING and kind not in _WRITING:
-            raise _NotKept(kind.name)
-        number = self._keys.of(name) if kind is RecordKind.SEND else 0
-        if kind is RecordKind.RECEIVE:
-            fields = (*fields[:-1], self._keys.of(fields[-1]))
-        self.operations.append(([KeptRecord(kind, member, number, tuple(fields), tail)], ()))
-        return completed()
-
-
-def _writer(writers: dict[int, _Writer], node: RemoteNode, keys: _Keys) -> _Writer:
-    """The writer of what ``node`` does."""
-    found = writers.get(node.rank)
-    if found is None:
-        found = writers[node.rank] = _Writer(node, keys)
-    return found
 
 
 class _Operation(RemoteTicket):
@@ -236,25 +102,33 @@ class Head:
         self.replays = 0
         self._replayed: list[tuple[Replayed, dict[Dependencies, None]]] = []
         self._seen: list[int] = []  # of each of these, how often something else had used it
-        self._copies: list[_Half | Transfer] = []  # this process' own part
+        self._copies: list[Half | Transfer] = []  # this process' own part
         self._counted: list[Transfer] = []
         self._host: list[tuple[Use, int]] = []  # of the host's bytes, which nodes find in the arena
         self._on_host: set[int] = set()
         self._shared: list[tuple[RemoteNode, int]] = []
+        self._gathered: list[Transfer] = []
+        self._gather_host: Gather | None = None
         self._holes: tuple[int, ...] = ()
         self._given: tuple[Binding | None, bytes] = None, b""
         self._touch_at = 0
 
-    def build(self, binding: Binding, memory: VirtualMemory, issuer: Issuer, where: tuple[int, ...]) -> None:
-        """Find what each node does, and tell it.  Raises _NotKept, ClError."""
-        keys = _Keys()
-        writers: dict[int, _Writer] = {}
+    def build(self, binding: Binding | None, memory: VirtualMemory, issuer: Issuer) -> None:
+        """Find what each node does, and tell it.  Raises NotKept, ClError.
+
+        ``binding``: of a launch; None of what brings bytes to the host.
+        """
+        keys = Keys()
+        writers: dict[int, Writer] = {}
         for transfer in self.recording.transfers:
             self._write_transfer(transfer, memory, writers, keys)
-        self._write_launches(binding, memory, issuer, where, writers, keys)
+        if binding is not None:
+            self._write_launches(binding, memory, issuer, writers, keys)
+        elif self._gathered:
+            self._gather_host = self._gather_of(self._gathered, memory)
         names = [len(keys), *(len(writer.operations) + 1 for writer in writers.values())]
         if max(names) >= OPERATIONS_MAX:
-            raise _NotKept("very many operations")
+            raise NotKept("very many operations")
         for at, writer in enumerate(writers.values()):
             self.nodes.append(writer.node)
             if writer.shared_nbytes:
@@ -291,18 +165,21 @@ class Head:
         return KeptUse(replayed.buffer, dependencies.memory, dependencies.nbytes, tuple(reads), tuple(writes))
 
     def _write_transfer(
-        self, transfer: Transfer, memory: VirtualMemory, writers: dict[int, _Writer], keys: _Keys
+        self, transfer: Transfer, memory: VirtualMemory, writers: dict[int, Writer], keys: Keys
     ) -> None:
         source, target = transfer.copy.source, transfer.copy.target
         devices = memory.devices
-        if target == HOST or max(source, target) > len(devices):
-            raise _NotKept("a copy to the host, or of what is no member's alone")
+        if max(source, target) > len(devices):
+            raise NotKept("a copy of what is no member's alone")
         from_ = remote(devices[source - 1]) if source != HOST else None
-        if from_ is None and remote(devices[target - 1]) is None:
+        if target == HOST and from_ is not None:
+            self._write_gather(transfer, from_, memory, writers, keys)
+            return
+        if from_ is None and (target == HOST or remote(devices[target - 1]) is None):
             self._copies.append(transfer)
             return
 
-        ends: dict[int, _Writer] = {}
+        ends: dict[int, Writer] = {}
 
         def written(memory_number: int) -> Place:
             place = memory.transfers.place(
@@ -311,11 +188,11 @@ class Head:
             device = remote(place.device)
             if device is None:
                 return place
-            writer = ends[device.node.rank] = _writer(writers, device.node, keys)
+            writer = ends[device.node.rank] = writer_of(writers, device.node, keys)
             return place._replace(device=writer.member(device))
 
         there, here = written(source), written(target)
-        half = _Half(transfer.leave if from_ is None else transfer.arrive)
+        half = Half(transfer.leave if from_ is None else transfer.arrive)
         counts = {rank: len(writer.operations) for rank, writer in ends.items()}
         for writer in ends.values():
             writer.exchange.half = half
@@ -330,29 +207,58 @@ class Head:
                 records = [record for parts, _ in written_down for record in parts]
                 kind = records[0].kind
                 # An upload finds the host's bytes in the arena.
-                reads = kind in _READING or kind is RecordKind.UPLOAD
-                uses = ([transfer.leave] if reads else []) + ([transfer.arrive] if kind in _WRITING else [])
+                reads = kind in READING or kind is RecordKind.UPLOAD
+                uses = ([transfer.leave] if reads else []) + ([transfer.arrive] if kind in WRITING else [])
                 writer.operations[counts[rank] :] = [(records, tuple(uses))]
+
+    def _write_gather(
+        self,
+        transfer: Transfer,
+        device: RemoteDevice,
+        memory: VirtualMemory,
+        writers: dict[int, Writer],
+        keys: Keys,
+    ) -> None:
+        """A few bytes that come to the host with the answer."""
+        if self.recording.assignments:
+            raise NotKept("what a launch brings to the host")
+        region, over = transfer.region, transfer.copy.over
+        self._gathered.append(transfer)
+        total = sum(each.nbytes for each in self._gathered)
+        if region.levels or transfer.nbytes > PART_NBYTES_MAX or total > GATHERED_NBYTES_MAX:
+            raise NotKept("many bytes for the host, or rows")
+        source = transfer.copy.source
+        place = memory.transfers.place(transfer.buffer, source, source, over)
+        fields = (made_name(place.memory), place.offset + region.base, region.nbytes, region.base)
+        record = KeptRecord(RecordKind.GATHER, device.number, 0, fields, b"")
+        writer_of(writers, device.node, keys).operations.append(([record], (transfer.leave,)))
+        self._counted.append(transfer)
+
+    def _gather_of(self, transfers: Sequence[Transfer], memory: VirtualMemory) -> Gather:
+        """What these, of one buffer, come to at this end."""
+        buffer = transfers[0].buffer
+        regions = as_few([each.copy.over for each in transfers])
+        use = buffer.dependencies[HOST].use((), regions)
+        return Gather(memory.memories.host_view(buffer, buffer.whole), 0, use)
 
     def _write_launches(
         self,
         binding: Binding,
         memory: VirtualMemory,
         issuer: Issuer,
-        where: tuple[int, ...],
-        writers: dict[int, _Writer],
-        keys: _Keys,
+        writers: dict[int, Writer],
+        keys: Keys,
     ) -> None:
         recording, chunk = self.recording, binding.launch_plan.chunks[0]
         self._holes = _holes(binding)
         for k, (of, assignment) in enumerate(zip(chunk.members, recording.assignments, strict=True)):
-            member = where[of]
+            member = recording.where[of]
             device = remote(memory.devices[member])
             if device is None:
                 self.own.append((assignment, k, member))
                 continue
             program, arguments = issuer.arguments(binding, chunk, k, member)
-            writer = _writer(writers, device.node, keys)
+            writer = writer_of(writers, device.node, keys)
             box = (*assignment.groups, *recording.local_size, recording.work_dim)
             fields = (made_name(program), *box)
             tail = bound(binding.kernel.model.name, arguments, made_name)
@@ -361,7 +267,7 @@ class Head:
 
     def replay(
         self,
-        binding: Binding,
+        binding: Binding | None,
         memory: VirtualMemory,
         issuer: Issuer,
         issue: Issue,
@@ -375,21 +281,27 @@ class Head:
         ``first``: the first replay behind which nodes put later ones.  Where kernels print each node is told
         directly, and answers so: what it printed comes before.
         """
-        kernels = [issuer.kernel(binding, 0, k, member) for _, k, member in self.own]
+        kernels = (
+            [issuer.kernel(binding, 0, k, member) for _, k, member in self.own] if binding is not None else []
+        )
+        gathering = None if self._gather_host is None else self._gather_host.begin()
         made = _Replay(self, name)
         self._say_waits(name, first)
         known, given = self._given
-        if known is not binding:
+        if binding is not None and known is not binding:
             given = _given(binding, self._holes)
             self._given = binding, given
+        hear = None if gathering is None else gathering.hear
+        prints = binding is not None and binding.kernel.model.prints
         spread = None
-        if tree.is_on and len(self.nodes) > FIRST and not binding.kernel.model.prints:
-            spread = tree.spread(name, self.number, timing.value, given, self.ranks)
+        if tree.is_on and len(self.nodes) > FIRST and not prints:
+            spread = tree.spread(name, self.number, timing.value, given, self.ranks, hear)
         if spread is not None:
             made.parts = [spread]
         else:
             record = packed(RecordKind.REPLAY, 0, name, (self.number, timing.value), tail=given)
-            made.parts = [node.replay(name, record) for node in self.nodes]
+            made.parts = [node.replay(name, record, hear) for node in self.nodes]
+        tickets = [*made.parts, gathering.behind(made.parts)] if gathering is not None else [*made.parts]
         for node, nbytes in self._shared:
             node.copies_host(nbytes)
         for copy in self._copies:
@@ -412,7 +324,7 @@ class Head:
         for replayed, _ in self._replayed:
             replayed.by(made)
         self.replays += 1
-        return [*made.parts, *own]
+        return [*tickets, *own]
 
     def count(self, memory: VirtualMemory) -> None:
         """Have the accounts know what was copied since this was last called."""
@@ -500,8 +412,11 @@ class Heads:
         self._has_failed = False
         memory.accounting.on_report.append(self._count)
 
-    def find(self, binding: Binding, recording: Recording) -> IssueParts | None:
-        """What has nodes replay a recording, which they keep from now on if they can.  Raises ClError."""
+    def find(self, binding: Binding | None, recording: Recording) -> IssueParts | None:
+        """What has nodes replay a recording, which they keep from now on if they can.  Raises ClError.
+
+        ``binding``: of a launch; None of a recording that brings bytes of one buffer to the host.
+        """
         if self._has_failed:
             self._begin_anew()
         if self._memory.accounting.recorder is not None:  # who wants to know when each operation ran
@@ -517,7 +432,7 @@ class Heads:
         self._heads.move_to_end(recording)
         return None if head is None else partial(self._replay, head, binding)
 
-    def _replay(self, head: Head, binding: Binding, issue: Issue, timing: Timing) -> list[Ticket]:
+    def _replay(self, head: Head, binding: Binding | None, issue: Issue, timing: Timing) -> list[Ticket]:
         name = replay_name(next(self._job.replays))
         tickets = head.replay(
             binding, self._memory, self._issuer, issue, timing, name, self._first, self._job.tree
@@ -531,11 +446,11 @@ class Heads:
         if done.error is not None:
             self._has_failed = True
 
-    def _made(self, binding: Binding, recording: Recording) -> Head | None:
+    def _made(self, binding: Binding | None, recording: Recording) -> Head | None:
         head = Head(next(self._job.recordings), recording, self._job.losses)
         try:
-            head.build(binding, self._memory, self._issuer, recording.where)
-        except _NotKept:
+            head.build(binding, self._memory, self._issuer)
+        except NotKept:
             return None
         if not head.nodes:
             return None

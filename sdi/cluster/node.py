@@ -22,10 +22,11 @@ from typing import Final, cast
 from sdi.atomics import Update
 from sdi.cluster.arguments import UPDATES, arguments_of
 from sdi.cluster.exchange import Exchange, region_of
+from sdi.cluster.gathered import Run, runs_packed
 from sdi.cluster.host_blocks import HostBlock, HostBlocks
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.near import NearError, come, received_descriptor
-from sdi.cluster.part import OPERATIONS_MAX, REPLAYS, Parts
+from sdi.cluster.part import OPERATIONS_MAX, REPLAYS, Parts, complete_replay, unknown_replay
 from sdi.cluster.records import (
     ALL,
     NODE_MEMORY,
@@ -41,7 +42,7 @@ from sdi.cluster.records import (
 )
 from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Room, Traffic, copied
-from sdi.cluster.tree import Branch
+from sdi.cluster.tree import Branch, Spread
 from sdi.devices.base import Comparison, Device, MergeStep, Place
 from sdi.devices.copying import across, download, upload, within
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
@@ -94,6 +95,7 @@ class Node:
         self._touched: set[int] = set()
         self._lock: Final = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
+        self._gathered: list[Run] = []  # by the part that is issued
         self._told: deque[tuple[int, list[int]]] = deque()  # counted over all sessions, as rank 0 does
         self._messages = 0
         self._pending = 0
@@ -213,7 +215,7 @@ class Node:
             for name in record.waits:
                 ticket = self._tickets.get(name)
                 if ticket is None and name >= REPLAYS:  # nobody will ever complete it
-                    ticket = self._tickets.get(name - name % OPERATIONS_MAX) or _unknown(name)
+                    ticket = self._tickets.get(name - name % OPERATIONS_MAX) or unknown_replay(name)
                 elif ticket is None:
                     ticket = self._tickets[name] = Ticket()
                 found.append(ticket)
@@ -226,7 +228,7 @@ class Node:
             self._pending += 1
         ticket.when_done(partial(self._done, [record.ticket], record.member))
 
-    def _done(self, names: list[int], member: int, ticket: Ticket) -> None:
+    def _done(self, names: list[int], member: int, ticket: Ticket, gathered: Sequence[Run] = ()) -> None:
         """Tell rank 0 that the first of ``names`` is done, and thus all; on the thread that completes it."""
         parts = []
         with self._lock:
@@ -235,12 +237,13 @@ class Node:
             text = self._take_lines(self._printed)
             if text:
                 parts.append(packed(RecordKind.PRINTED, member, 0, tail=text))
-        tail = b""
         if ticket.error is not None:
             tail = failure(ticket.error)
             parts += [packed(RecordKind.LOST, number, 0) for number in self._lost_members()]
-        times = ticket.start_ns, ticket.end_ns
-        parts.append(packed(RecordKind.DONE, member, names[0], times, tail=tail))
+        else:
+            tail = runs_packed(gathered)
+        fields = ticket.start_ns, ticket.end_ns, int(ticket.error is not None)
+        parts.append(packed(RecordKind.DONE, member, names[0], fields, tail=tail))
         with self._lock:
             self._messages += 1
             self._told.append((self._messages, names))
@@ -449,25 +452,29 @@ class Node:
     def _replay(self, record: NodeRecord) -> None:
         """Do a part again; rank 0 is told once, when all of it is done."""
         number, timing = record.fields
-        whole, names = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
-        whole.when_done(partial(self._done, names, 0))
+        whole, names, gathered = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
+        whole.when_done(partial(self._done, names, 0, gathered=gathered))
 
-    def _spread(self, record: NodeRecord) -> tuple[Ticket, Sequence[int]]:
+    def _spread(self, record: NodeRecord) -> Spread:
         """The same, where the answer goes another way; nothing where this node has no part."""
         _, _, number, timing = record.fields
         if number not in self._parts:
-            return completed(), ()
-        whole, names = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
-        whole.when_done(self._over)
-        return whole, names
+            return completed(), (), ()
+        found = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
+        found[0].when_done(self._over)
+        return found
 
     def _over(self, _: Ticket) -> None:
         with self._lock:
             self._pending -= 1
 
-    def _replayed(self, number: int, name: int, timing: Timing, given: bytes) -> tuple[Ticket, list[int]]:
-        """Do part ``number`` again as ``name``: the ticket of all of it, and what its tickets are called."""
-        whole = Ticket()
+    def _replayed(
+        self, number: int, name: int, timing: Timing, given: bytes
+    ) -> tuple[Ticket, list[int], list[Run]]:
+        """Do part ``number`` again as ``name``: the ticket of all of it, what its tickets are called, and
+        what it gathers, which is there with the ticket.
+        """
+        whole, self._gathered = Ticket(), []
         tickets, launches, members, why = self._parts.replay(number, name, given, timing, self._attempt)
         names = [*range(name, name + 1 + len(tickets))]
         with self._lock:
@@ -476,10 +483,10 @@ class Node:
         if why is not None:
             whole.complete(why)
         else:
-            join(tickets, partial(_complete, whole, launches))
+            join(tickets, partial(complete_replay, whole, launches))
         for member in members:
             self._devices[member].flush()
-        return whole, names
+        return whole, names, self._gathered
 
     def _forget_tickets(self, names: Sequence[int]) -> None:
         with self._lock:
@@ -533,6 +540,11 @@ class Node:
                 buffer, *strided, to = fields
                 sent = region_of(*strided)
                 return self._exchange.send(device, self._buffer(buffer), sent, wait, to, record.ticket)
+            case RecordKind.GATHER:
+                buffer, offset, nbytes, place = fields
+                memory = memoryview(bytearray(nbytes))
+                self._gathered.append((place, memory))
+                return download(device, self._buffer(buffer), offset, memory, wait)
             case RecordKind.RECEIVE:
                 buffer, *strided, source, key = fields
                 received = region_of(*strided)
@@ -579,21 +591,10 @@ class Node:
         return across(device, other, there, start, here, region.base, over, wait, ())[1]
 
     def _comparison(self, record: NodeRecord) -> tuple[Comparison, DeviceBuffer]:
-        buffer, offset, twin, twin_offset, nbytes, unit, smallest, changes, operation, width, signed = (
-            record.fields
-        )
+        buffer, offset, twin, twin_offset, nbytes, unit, smallest, changes, *kind = record.fields
+        operation, width, signed = kind
         update = Update(UPDATES[operation], width, bool(signed)) if width else None
         comparison = Comparison(
             self._buffer(buffer), offset, self._buffer(twin), twin_offset, nbytes, unit, smallest, update
         )
         return comparison, self._buffer(changes)
-
-
-def _unknown(name: int) -> Ticket:
-    return completed(DeviceFailed("a node", f"replay {name} is not known"))
-
-
-def _complete(whole: Ticket, launches: Sequence[Ticket], error: BaseException | None) -> None:
-    """A replay is done: it took as long as its launches."""
-    starts = [launch.start_ns for launch in launches if launch.start_ns]
-    whole.complete(error, min(starts, default=0), max([launch.end_ns for launch in launches], default=0))

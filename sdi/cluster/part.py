@@ -260,3 +260,14 @@ def _launched(
         return launch.issue(holes, given, wait, timing)
     except Exception as error:
         return completed(error)
+
+
+def unknown_replay(name: int) -> Ticket:
+    """Of a replay that the node has not heard of, or has forgotten: it failed."""
+    return completed(DeviceFailed("a node", f"replay {name} is not known"))
+
+
+def complete_replay(whole: Ticket, launches: Sequence[Ticket], error: BaseException | None) -> None:
+    """A replay is done: it took as long as its launches."""
+    starts = [launch.start_ns for launch in launches if launch.start_ns]
+    whole.complete(error, min(starts, default=0), max([launch.end_ns for launch in launches], default=0))

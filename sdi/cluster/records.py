@@ -28,6 +28,7 @@ class RecordKind(IntEnum):
     ALLOCATE = 1
     FREE = 2
     CREATE_IMAGE = 3
+    GATHER = 4
     SEND = 5
     RECEIVE = 6
     PEER_COPY = 7
@@ -83,6 +84,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.FREE: "",
     RecordKind.CREATE_IMAGE: "8Q",  # an ImageShape
     RecordKind.SEND: "6Q",  # buffer, offset, rows' count, nbytes and pitch, to whom
+    RecordKind.GATHER: "4Q",  # of parts: buffer, offset, nbytes, where in the root buffer they belong
     RecordKind.RECEIVE: "7Q",  # buffer, offset, rows' count, nbytes and pitch, from whom, the copy's key
     RecordKind.PEER_COPY: "8Q",  # its member, source, offset, target, offset, rows' count, nbytes and pitch
     RecordKind.COPY: "2Q",  # source, target; tail: regions
@@ -118,9 +120,10 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.BEHIND: "",  # ticket: that many SPREAD come before what follows
     RecordKind.OFFSET: "q",  # what the node's clock is ahead of rank 0's
     RecordKind.REFUSED: "",  # rank 0 hears the node no more
-    RecordKind.SUMMED: "3q",  # a replay's number, start and end by rank 0's clock; tail: why it failed
+    RecordKind.SUMMED: "4q",  # a replay's number, start and end by rank 0's clock, and whether it failed;
+    # tail: why it did, or what it gathered (``runs_packed``)
     # waits: ranks, each with a member of it that is lost
-    RecordKind.DONE: "2q",  # start and end; tail: why it failed, if it did
+    RecordKind.DONE: "3q",  # start, end and whether it failed; tail: why it did, or what a replay gathered
     RecordKind.ANSWER: "Q",  # 0, or 1 where the tail says what went wrong
     RecordKind.PRINTED: "",
     RecordKind.LOST: "",

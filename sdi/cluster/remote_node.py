@@ -101,6 +101,7 @@ class RemoteNode:
         self._batch: list[bytes] = []
         self._tickets: dict[int, RemoteTicket] = {}
         self._foreign: dict[Ticket, int] = {}
+        self._gathers: dict[int, Callable[[bytes], None]] = {}  # by replays' names
         self._answers: dict[int, Answer] = {}
         self._messages = self._seen = 0
         self._clock_ns, self._clock_offset_ns = 1 << 62, 0
@@ -224,14 +225,19 @@ class RemoteNode:
         join([ticket, lands], landed)
         return whole
 
-    def replay(self, name: int, record: bytes) -> Ticket:
-        """Send ``record``, which has the node do its part of a recording again; the ticket of that."""
+    def replay(self, name: int, record: bytes, gathered: Callable[[bytes], None] | None = None) -> Ticket:
+        """Send ``record``, which has the node do its part of a recording again; the ticket of that.
+
+        ``gathered``: is told what the answer brings, before the ticket is done.
+        """
         ticket = RemoteTicket(self, name)
         with self._lock:
             if self.failure is not None:
                 ticket.complete(self.failure)
                 return ticket
             self._tickets[name] = ticket
+            if gathered is not None:
+                self._gathers[name] = gathered
             self._append(record)
         self._send_soon()
         return ticket
@@ -336,9 +342,13 @@ class RemoteNode:
 
     def _done(self, record: NodeRecord) -> None:
         ticket = self._tickets.pop(record.ticket, None)
+        gathered = self._gathers.pop(record.ticket, None)
+        *times, has_failed = record.fields
         if ticket is not None and not ticket.done:
-            start_ns, end_ns = (at and at - self._clock_offset_ns for at in record.fields)
-            ticket.complete(self._failures.of(record.tail), start_ns, end_ns)
+            if gathered is not None and not has_failed:
+                gathered(bytes(record.tail))
+            start_ns, end_ns = (at and at - self._clock_offset_ns for at in times)
+            ticket.complete(self._failures.of(record.tail) if has_failed else None, start_ns, end_ns)
         with self._lock:
             self._messages += 1
 
@@ -348,6 +358,7 @@ class RemoteNode:
         with self._lock:
             self.failure = failed
             self._batch.clear()
+            self._gathers.clear()
             tickets, self._tickets = list(self._tickets.values()), {}
             answers, self._answers = list(self._answers.values()), {}
         for ticket in tickets:

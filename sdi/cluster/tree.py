@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
+from sdi.cluster.gathered import Run, runs_packed
 from sdi.cluster.records import NodeRecord, RecordKind, failure, packed
 from sdi.cluster.transport import Transport
 from sdi.devices.ticket import Ticket
@@ -63,12 +64,16 @@ class Spoken(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Spread:
-    """A replay that is not answered.  ``missing``: ranks whose answer is.  ``needs``: ranks with a part."""
+    """A replay that is not answered.  ``missing``: ranks whose answer is.  ``needs``: ranks with a part.
+
+    ``gathered``: is told what answers bring.
+    """
 
     record: bytes
     needs: Collection[int]
     missing: set[int]
     ticket: Ticket
+    gathered: Callable[[bytes], None] | None
     start_ns: int = 0
     end_ns: int = 0
     error: BaseException | None = None
@@ -99,11 +104,18 @@ class ReplayTree:
         self.is_on = transport.size - 1 > FIRST
 
     def spread(
-        self, name: int, recording: int, timing: int, given: bytes, needs: Collection[int]
+        self,
+        name: int,
+        recording: int,
+        timing: int,
+        given: bytes,
+        needs: Collection[int],
+        gathered: Callable[[bytes], None] | None = None,
     ) -> Ticket | None:
         """Have all nodes do their parts of a recording as the replay ``name``; the ticket of all of that.
 
-        ``needs``: the ranks of those that have one.  None, and nothing was said, where a node is lost.
+        ``needs``: the ranks of those that have one.  ``gathered``: is told what answers bring, some perhaps
+        more than once, before the ticket is done.  None, and nothing was said, where a node is lost.
         """
         with self._lock:
             # Before what nodes were told is counted: they forget what is over behind all that names it.
@@ -121,7 +133,7 @@ class ReplayTree:
             self.count += 1
             fields = (self.count, seen, recording, timing)
             record = packed(RecordKind.SPREAD, 0, name, fields, counts, given)
-            self._pending[self.count] = _Spread(record, needs, set(self._children), ticket)
+            self._pending[self.count] = _Spread(record, needs, set(self._children), ticket, gathered)
             for rank in self._children:
                 self._transport.send(rank, record)
         return ticket
@@ -137,7 +149,7 @@ class ReplayTree:
 
     def heard(self, rank: int, record: NodeRecord) -> None:
         """A node has answered for itself and all whom it told."""
-        number, start_ns, end_ns = record.fields
+        number, start_ns, end_ns, has_failed = record.fields
         for node, member in _pairs(record.waits):
             self._nodes[node].lost_members.add(member)
         with self._lock:
@@ -147,7 +159,10 @@ class ReplayTree:
             spread.missing.discard(rank)
             spread.start_ns = min(spread.start_ns or start_ns, start_ns or spread.start_ns)
             spread.end_ns = max(spread.end_ns, end_ns)
-            spread.error = spread.error or self._failed(record.tail)
+            if has_failed:
+                spread.error = spread.error or self._failed(record.tail)
+            elif record.tail and spread.gathered is not None:
+                spread.gathered(bytes(record.tail))
             if spread.missing:
                 return
         self._over(number, spread)
@@ -182,28 +197,34 @@ class ReplayTree:
 class _Answer:
     """What a node does in a replay.  ``missing``: the ranks, itself one, that have not answered it.
 
-    ``lost``: ranks, each with a member of it that was lost.
+    ``lost``: ranks, each with a member of it that was lost.  ``failure``: why it failed, if it did.
     """
 
     missing: set[int]
     start_ns: int = 0
     end_ns: int = 0
     lost: list[int] = field(default_factory=list)
-    tail: bytes = b""
+    failure: bytes = b""
+    gathered: list[bytes] = field(default_factory=list)
     is_own_done: bool = False
 
     def record(self, number: int) -> bytes:
         """What is told of it."""
-        fields = number, self.start_ns, self.end_ns
-        return packed(RecordKind.SUMMED, 0, 0, fields, self.lost, self.tail)
+        fields = number, self.start_ns, self.end_ns, int(bool(self.failure))
+        tail = self.failure or b"".join(self.gathered)
+        return packed(RecordKind.SUMMED, 0, 0, fields, self.lost, tail)
+
+
+Spread = tuple[Ticket, Sequence[int], Sequence[Run]]
+"""A part that was done again: its ticket, the names that are forgotten when rank 0 has heard of it, and what
+it gathers."""
 
 
 class Branch:
     """A node's end.  Owned by: sdi-net; members tell what is done.
 
     ``act``: does what a direct record asks for.  ``replay``: does the node's part of a SPREAD record, if it
-    has one; the ticket, and the names that are forgotten when rank 0 has heard of it.  ``forget``: these
-    names.  ``lost_members``: the numbers of the node's members that are lost.
+    has one.  ``forget``: names of a part.  ``lost_members``: the numbers of the node's members that are lost.
     ``clock_offset_ns``: what this machine's clock is ahead of rank 0's.
     """
 
@@ -211,7 +232,7 @@ class Branch:
         self,
         transport: Transport,
         act: Callable[[NodeRecord], None],
-        replay: Callable[[NodeRecord], tuple[Ticket, Sequence[int]]],
+        replay: Callable[[NodeRecord], Spread],
         forget: Callable[[Sequence[int]], None],
         lost_members: Callable[[], Sequence[int]],
     ) -> None:
@@ -291,14 +312,14 @@ class Branch:
         with self._lock:
             while (oldest := next(iter(self._parts))) <= seen:
                 del self._parts[oldest]
-        ticket, names = self._replay(record)
+        ticket, names, gathered = self._replay(record)
         self._names.append((number, names))
         self._done = number
-        ticket.when_done(partial(self._own_done, number))
+        ticket.when_done(partial(self._own_done, number, gathered))
 
     def answered(self, child: int, record: NodeRecord) -> None:
         """One that this node told has answered, for all whom it told."""
-        number, start_ns, end_ns = record.fields
+        number, *_ = record.fields
         with self._lock:
             part = self._parts.get(number)
         if part is None:
@@ -306,9 +327,9 @@ class Branch:
                 kept = replace(record, tail=bytes(record.tail))
                 self._early.setdefault(number, []).append((child, kept))
             return
-        self._answer(number, part, child, start_ns, end_ns, record.waits, bytes(record.tail))
+        self._answer(number, part, child, record)
 
-    def _own_done(self, number: int, done: Ticket) -> None:
+    def _own_done(self, number: int, gathered: Sequence[Run], done: Ticket) -> None:
         with self._lock:
             part = self._parts[number]
         offset_ns = self.clock_offset_ns
@@ -318,19 +339,15 @@ class Branch:
             tail = failure(done.error)
             for member in self._lost_members():
                 lost += [self._rank, member]
-        self._answer(number, part, self._rank, times[0], times[1], lost, tail)
+        elif gathered:
+            tail = runs_packed(gathered)
+        fields = number, *times, int(done.error is not None)
+        own = NodeRecord(RecordKind.SUMMED, 0, 0, fields, tuple(lost), tail)
+        self._answer(number, part, self._rank, own)
 
-    def _answer(
-        self,
-        number: int,
-        part: _Answer,
-        rank: int,
-        start_ns: int,
-        end_ns: int,
-        lost: Sequence[int],
-        tail: bytes,
-    ) -> None:
+    def _answer(self, number: int, part: _Answer, rank: int, record: NodeRecord) -> None:
         """``rank`` has answered; tell the next one if it was the last.  Any thread."""
+        _, start_ns, end_ns, has_failed = record.fields
         with self._lock:
             if rank not in part.missing:
                 return
@@ -338,8 +355,11 @@ class Branch:
             part.is_own_done |= rank == self._rank
             part.start_ns = min(part.start_ns or start_ns, start_ns or part.start_ns)
             part.end_ns = max(part.end_ns, end_ns)
-            part.lost += lost
-            part.tail = part.tail or tail
+            part.lost += record.waits
+            if has_failed:
+                part.failure = part.failure or bytes(record.tail)
+            elif record.tail:
+                part.gathered.append(bytes(record.tail))
             is_whole, to = not part.missing, self._parent
         if is_whole:
             self._transport.send(to, part.record(number))

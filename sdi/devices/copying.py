@@ -204,11 +204,12 @@ def bounce(
     return all_of(downloads), all_of([*downloads, *uploads])
 
 
-def all_of(parts: Sequence[Ticket]) -> Ticket:
-    """A ticket that stands for all of some operations."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = Ticket()
+def all_of(parts: Sequence[Ticket], whole: Ticket | None = None) -> Ticket:
+    """A ticket that stands for all of some operations: ``whole``, which nobody else completes, if given."""
+    if whole is None:
+        if len(parts) == 1:
+            return parts[0]
+        whole = Ticket()
     whole.is_typical = all(part.is_typical for part in parts)
 
     def finished(error: BaseException | None) -> None:

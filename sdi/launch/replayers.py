@@ -31,6 +31,9 @@ IssueParts = Callable[[Issue, Timing], list[Ticket]]
 class PartsReplayer(Protocol):
     """Who has nodes keep their parts of recordings: ``cluster/head.py``."""
 
-    def find(self, binding: Binding, recording: Recording) -> IssueParts | None:
-        """What has nodes replay a recording; None where they don't keep it.  Raises ClError."""
+    def find(self, binding: Binding | None, recording: Recording) -> IssueParts | None:
+        """What has nodes replay a recording; None where they don't keep it.  Raises ClError.
+
+        ``binding``: of a launch; None of a recording that brings bytes of one buffer to the host.
+        """
         ...

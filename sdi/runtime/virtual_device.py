@@ -39,6 +39,7 @@ from sdi.player.keeper import READ_MAX_NBYTES, SHOWN_MAX_NBYTES, WRITE_GRANULE_N
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import Bytes, alike, packed_like
 from sdi.regions import RegionSet
+from sdi.runtime.reads import Reads
 from sdi.runtime.region_copies import RegionCopies
 from sdi.runtime.round_trips import RoundTrips
 from sdi.vmem.buffer import VirtualBuffer
@@ -80,6 +81,7 @@ class VirtualDevice:
         self._memory = memory
         self._launcher = launcher
         self._round_trips = RoundTrips(memory)
+        self._reads = Reads(memory, launcher)
         self.player: Keeper | None = None
         self._is_host_only = all(device.capabilities.kind.is_host_processor for device in memory.devices)
 
@@ -155,6 +157,7 @@ class VirtualDevice:
             why = DeviceLost(name, f"it is lost, and what it alone had: {error}")
             gone_nbytes += memory.recovery.drop_member(member, why)
             self._launcher.drop_member(member, why)
+        self._reads.forget()
         memory.accounting.events.members_lost += len(lost)
         memory.accounting.events.lost_nbytes += gone_nbytes
         left = ", ".join(map(str, memory.members))
@@ -193,7 +196,7 @@ class VirtualDevice:
             self._fetch_recorded(self.player, command, buffer, over, issue)
         else:
             wanted = command.rectangle.strided if self._is_on_node(buffer, over) else over
-            self._memory.transfers.fetch_host(buffer, wanted, issue)
+            self._reads.fetch(buffer, wanted, issue)
         dependencies = buffer.dependencies[HOST]
         waits = dependencies.before_read(over)
         if shown is not None:
@@ -393,7 +396,10 @@ class VirtualDevice:
         before = buffer.directory.state() if player is not None else None
         transfers: list[Transfer] = []
         if command.fetch or not command.rectangle.contiguous:
-            transfers += self._fetch(buffer, over, issue)
+            if player is not None:
+                transfers += self._fetch(buffer, over, issue)
+            else:
+                self._reads.fetch(buffer, over, issue)
             waits += buffer.dependencies[HOST].before_read(over)
             buffer.dependencies[HOST].read_by(over, mapped)
             if command.for_writing:  # it is written when it is unmapped: a map that fails changes nothing
@@ -443,8 +449,11 @@ class VirtualDevice:
                 held := self._memory.placement.reserve([(buffer, place - 1, over)], issue)
             ):
                 yield held
-            for transfer in self._memory.transfers.plan(buffer, place, (over,), False, issue.cause):
-                self._memory.transfers.perform(transfer, issue)
+            if place == HOST:
+                self._reads.fetch(buffer, over, issue)
+            else:
+                for transfer in self._memory.transfers.plan(buffer, place, (over,), False, issue.cause):
+                    self._memory.transfers.perform(transfer, issue)
             waits += buffer.dependencies[place].before_read(over)
         return IssuedWork(list(dict.fromkeys(waits)))
 

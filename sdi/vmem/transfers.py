@@ -23,8 +23,6 @@ from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.memories import Memories
 from sdi.vmem.recovery import forget_unheld
 
-_PIECE_NBYTES = 4 << 20
-_PIECES_MAX = 64
 _SHARE_NBYTES = 64 << 10
 """What is shorter comes to a node from one other node."""
 
@@ -103,9 +101,8 @@ class Transfers:
         staged = _fewer(home)
         if home:
             staged += [Copy(HOST, memory, over) for over in as_few([copy.over for copy in home])]
-        others = self._in_pieces(_fewer(direct)) if self.links.is_far else _fewer(direct)
         found = [self._transfer(buffer, copy, cause, True) for copy in staged]
-        found += [self._transfer(buffer, copy, cause, False) for copy in others]
+        found += [self._transfer(buffer, copy, cause, False) for copy in _fewer(direct)]
         return found
 
     def _shared_out(self, buffer: VirtualBuffer, memory: int, regions: Sequence[Bytes]) -> Iterator[Bytes]:
@@ -123,18 +120,6 @@ class Transfers:
         return any(
             holders & (holders - 1) and part.total_nbytes >= 2 * _SHARE_NBYTES for part, holders in stale
         )
-
-    def _in_pieces(self, copies: Iterable[Copy]) -> Iterator[Copy]:
-        """Large ranges between nodes in pieces: the next is sent one while others come."""
-        for copy in copies:
-            over = copy.over
-            if over.levels or not self.links.crosses(copy.source, copy.target):
-                yield copy
-                continue
-            each = max(_PIECE_NBYTES, -(-over.nbytes // (_PIECES_MAX * _PIECE_NBYTES)) * _PIECE_NBYTES)
-            for start in range(0, over.nbytes, each):
-                for part in within(over, over.base + start, over.base + start + each):
-                    yield Copy(copy.source, copy.target, part)
 
     def _transfer(self, buffer: VirtualBuffer, copy: Copy, cause: str, is_staged: bool) -> Transfer:
         over, nbytes = (copy.over,), copy.over.total_nbytes

@@ -37,7 +37,7 @@ def test_another_record_object_or_version_is_another_identity(
 ) -> None:
     before = identity()
     if what == "field":
-        monkeypatch.setitem(records._FIELDS, RecordKind.DONE, "3q")
+        monkeypatch.setitem(records._FIELDS, RecordKind.DONE, "4q")
     elif what == "class":
         monkeypatch.setattr(module, "_PICKLED", module._PICKLED[1:])
     else:

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from sdi.cluster import near as doors
-from sdi.cluster.exchange import CHUNK_NBYTES, LENT_NBYTES
+from sdi.cluster.arriving import CHUNK_NBYTES
+from sdi.cluster.exchange import LENT_NBYTES
 from sdi.cluster.hub import Hub
 from sdi.cluster.job import Job, JobError
 from sdi.cluster.members import host_id

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from sdi.cluster import tree
+from sdi.cluster.gathered import runs_of
 from sdi.cluster.records import NodeRecord, RecordKind, failure, failure_of, packed, records
 from sdi.cluster.transport import Room, Traffic
-from sdi.cluster.tree import ROOT, Branch, ReplayTree, children, parent
+from sdi.cluster.tree import ROOT, Branch, ReplayTree, Spread, children, parent
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed, DeviceLost
 
@@ -105,16 +106,17 @@ class Job:
         self.receivers = {rank: self._receiver(rank) for rank in self.nodes} | {ROOT: self._heard}
         self.issued: dict[int, list[int]] = {rank: [] for rank in self.nodes}
         self.tickets: list[Ticket] = []
+        self.gathered: list[list[bytes]] = []
 
     def _branch(self, end: End) -> Branch:
         rank = end.rank
 
-        def replay(record: object) -> tuple[Ticket, list[int]]:
+        def replay(record: object) -> Spread:
             name = getattr(record, "ticket")  # noqa: B009
             self.done[rank].append(name)
             ticket = Ticket()
             self.under_way[rank].append(ticket)
-            return ticket, [name]
+            return ticket, [name], [(2 * rank, bytes([rank]))]
 
         def act(record: NodeRecord) -> None:
             self.done[rank].append(record.ticket)
@@ -152,7 +154,8 @@ class Job:
     def spread(self, needs: frozenset[int] = frozenset()) -> None:
         """Have all do a replay; each is told something directly where replays are not spread any more."""
         name = 1_000_000 + len(self.tickets)
-        ticket = self.tree.spread(name, 7, 1, b"given", needs)
+        gathered: list[bytes] = []
+        ticket = self.tree.spread(name, 7, 1, b"given", needs, gathered.append)
         if ticket is None:
             for rank in self.nodes:
                 self.say(rank)
@@ -160,6 +163,7 @@ class Job:
         for issued in self.issued.values():
             issued.append(name)
         self.tickets.append(ticket)
+        self.gathered.append(gathered)
 
     def lose(self, rank: int) -> None:
         """A node is lost, and those that are left are told."""
@@ -228,6 +232,12 @@ def test_every_node_does_everything_once_in_the_order_of_issue_whoever_is_lost(
     assert not job.tree.is_busy
     if not job.network.lost:
         assert all(ticket.error is None for ticket in job.tickets)
+    for ticket, tails in zip(job.tickets, job.gathered, strict=True):
+        runs = {place: bytes(data) for tail in tails for place, data in runs_of(tail)}
+        assert runs.items() <= {(2 * rank, bytes([rank])) for rank in job.nodes}
+        assert ticket.error is not None or runs.keys() >= {
+            2 * rank for rank in job.nodes.keys() - job.network.lost
+        }
 
 
 def test_times_are_the_first_and_the_last_and_a_failure_is_told() -> None:

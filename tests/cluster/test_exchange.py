@@ -1,0 +1,161 @@
+"""Copies between processes, chunk by chunk: what is passed on as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sdi.cluster.arriving import CHUNK_NBYTES
+from sdi.cluster.exchange import Exchange
+from sdi.cluster.records import IN_BATCH, NodeRecord, RecordKind, failure, records
+from sdi.cluster.transport import Traffic
+from sdi.devices.handles import DeviceBuffer
+from sdi.devices.testing.null import NullDevice
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
+from sdi.region import Region
+
+BEFORE, AFTER = 1, 2
+"""The ranks from which bytes come, and to which they go on."""
+CAME, WENT = 10, 20
+"""The keys of these copies."""
+BASE = 100
+
+
+class _Sent:
+    """A transport that keeps what it is given.  Implements ``Transport`` as far as copies need it."""
+
+    rank, size, is_spare = 0, 3, False
+
+    def __init__(self) -> None:
+        self.traffic = {rank: Traffic() for rank in range(self.size)}
+        self.chunks: list[tuple[int, int, bool]] = []  # where in the copy, how many bytes, whether it failed
+        self.under_way: list[Callable[[], None]] | None = None
+
+    def send(
+        self, to: int, batch: bytes, bulk: memoryview | None = None, sent: Callable[[], None] | None = None
+    ) -> None:
+        (record,) = records(memoryview(batch))
+        assert (to, record.kind, record.ticket) == (AFTER, RecordKind.DATA, WENT)
+        at, nbytes, _ = record.fields
+        self.chunks.append((at, nbytes, bool(record.tail)))
+        if sent is not None and self.under_way is not None:
+            self.under_way.append(sent)
+        elif sent is not None:
+            sent()
+
+
+@pytest.fixture
+def sent() -> _Sent:
+    return _Sent()
+
+
+@pytest.fixture
+def exchange(sent: _Sent) -> Exchange:
+    return Exchange(sent)  # type: ignore[arg-type]
+
+
+def comes(exchange: Exchange, at: int, nbytes: int) -> None:
+    """A chunk of what rank BEFORE sends."""
+    room = exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (at, nbytes, IN_BATCH)))
+    assert room is not None and room.memory.nbytes == nbytes
+    np.frombuffer(room.memory, np.uint8)[:] = 1
+    room.filled()
+
+
+def arriving(exchange: Exchange, device: NullDevice, buffer: DeviceBuffer, nbytes: int) -> Ticket:
+    return exchange.receive(device, buffer, Region(BASE, nbytes), (), BEFORE, CAME)
+
+
+def test_each_chunk_is_passed_on_when_it_is_there(exchange: Exchange, sent: _Sent) -> None:
+    device, buffer, nbytes = NullDevice(0), DeviceBuffer(object()), 2 * CHUNK_NBYTES + 5
+    come = arriving(exchange, device, buffer, nbytes)
+    gone = exchange.send(device, buffer, Region(BASE, nbytes), [come], AFTER, WENT)
+    for at, size in ((0, CHUNK_NBYTES), (CHUNK_NBYTES, CHUNK_NBYTES), (2 * CHUNK_NBYTES, 5)):
+        assert not come.done and not gone.done
+        comes(exchange, at, size)
+        assert sent.chunks[-1] == (at, size, False)
+    assert come.done and gone.done and len(sent.chunks) == 3
+
+
+def test_a_chunk_that_lies_in_two_that_come_waits_for_both(exchange: Exchange, sent: _Sent) -> None:
+    device, buffer = NullDevice(0), DeviceBuffer(object())
+    come = arriving(exchange, device, buffer, 3 * CHUNK_NBYTES)
+    gone = exchange.send(device, buffer, Region(BASE + 7, 2 * CHUNK_NBYTES), [come], AFTER, WENT)
+    comes(exchange, CHUNK_NBYTES, CHUNK_NBYTES)
+    assert not sent.chunks
+    comes(exchange, 0, CHUNK_NBYTES)
+    assert sent.chunks == [(0, CHUNK_NBYTES, False)] and not gone.done
+    comes(exchange, 2 * CHUNK_NBYTES, CHUNK_NBYTES)
+    assert sent.chunks[1:] == [(CHUNK_NBYTES, CHUNK_NBYTES, False)] and gone.done
+
+
+def test_what_is_sent_of_another_buffer_waits_for_all(exchange: Exchange, sent: _Sent) -> None:
+    device, nbytes = NullDevice(0), 2 * CHUNK_NBYTES
+    come = arriving(exchange, device, DeviceBuffer(object()), nbytes)
+    exchange.send(device, DeviceBuffer(object()), Region(BASE, nbytes), [come], AFTER, WENT)
+    comes(exchange, 0, CHUNK_NBYTES)
+    assert not sent.chunks
+    comes(exchange, CHUNK_NBYTES, CHUNK_NBYTES)
+    assert len(sent.chunks) == 2
+
+
+def test_what_else_a_copy_waits_for_holds_back_all_chunks(exchange: Exchange, sent: _Sent) -> None:
+    device, buffer, nbytes, gate = NullDevice(0), DeviceBuffer(object()), 2 * CHUNK_NBYTES, Ticket()
+    come = arriving(exchange, device, buffer, nbytes)
+    exchange.send(device, buffer, Region(BASE, nbytes), [come, gate], AFTER, WENT)
+    for at in (0, CHUNK_NBYTES):
+        comes(exchange, at, CHUNK_NBYTES)
+    assert come.done and not sent.chunks
+    gate.complete()
+    assert len(sent.chunks) == 2
+
+
+def test_where_a_copy_fails_on_its_way_what_is_passed_on_fails_too(exchange: Exchange, sent: _Sent) -> None:
+    device, buffer, nbytes = NullDevice(0), DeviceBuffer(object()), 2 * CHUNK_NBYTES
+    come = arriving(exchange, device, buffer, nbytes)
+    gone = exchange.send(device, buffer, Region(BASE, nbytes), [come], AFTER, WENT)
+    comes(exchange, 0, CHUNK_NBYTES)
+    why = failure(DeviceFailed("a member", "it is broken"))
+    assert exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (0, 0, IN_BATCH), (), why)) is None
+    assert isinstance(come.error, DeviceFailed) and isinstance(gone.error, DeviceFailed)
+    assert sent.chunks == [(0, CHUNK_NBYTES, False), (0, 0, True)]
+    late = exchange.send(device, buffer, Region(BASE, nbytes), [come], AFTER, WENT)
+    assert isinstance(late.error, DeviceFailed)
+
+
+def test_rows_are_passed_on_as_their_chunks_come(exchange: Exchange, sent: _Sent) -> None:
+    device, buffer = NullDevice(0), DeviceBuffer(object())
+    half = CHUNK_NBYTES // 2
+    rows = Region(BASE, half, ((2 * half, 4),))
+    come = exchange.receive(device, buffer, rows, (), BEFORE, CAME)
+    gone = exchange.send(device, buffer, rows, [come], AFTER, WENT)
+    comes(exchange, 0, CHUNK_NBYTES)
+    assert sent.chunks == [(0, CHUNK_NBYTES, False)] and not gone.done
+    comes(exchange, CHUNK_NBYTES, CHUNK_NBYTES)
+    assert len(sent.chunks) == 2 and gone.done
+
+
+def test_of_host_memory_a_few_chunks_are_on_their_way_at_a_time(exchange: Exchange, sent: _Sent) -> None:
+    sent.under_way = []
+    nbytes = 6 * CHUNK_NBYTES + 3
+    host = memoryview(bytearray(nbytes))
+    gone = exchange.send_host(host, Region(0, nbytes), (), AFTER, WENT)
+    assert [at for at, _, _ in sent.chunks] == [0, CHUNK_NBYTES, 2 * CHUNK_NBYTES, 3 * CHUNK_NBYTES]
+    sent.under_way.pop(1)()
+    assert sent.chunks[4:] == [(5 * CHUNK_NBYTES, CHUNK_NBYTES, False)]
+    while sent.under_way:
+        assert not gone.done
+        sent.under_way.pop(0)()
+    assert sum(size for _, size, _ in sent.chunks) == nbytes and len(sent.chunks) == 7
+    assert gone.done and gone.error is None
+
+
+def test_what_is_not_sent_of_host_memory_fails_once_at_the_other_end(exchange: Exchange, sent: _Sent) -> None:
+    wait, host = Ticket(), memoryview(bytearray(6 * CHUNK_NBYTES))
+    gone = exchange.send_host(host, Region(0, host.nbytes), [wait], AFTER, WENT)
+    assert not sent.chunks
+    wait.complete(DeviceFailed("a member", "it is broken"))
+    assert isinstance(gone.error, DeviceFailed) and sent.chunks == [(0, 0, True)]
