@@ -228,4 +228,5 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
         line=lines.place(function.definition.location)[1],
         prints=prints(tree, function),
         follows_pointers=follows_pointers(tree, function),
+        appends=() if analysis.why_whole else analysis.appends,
     )

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdi.atomics import Update
+from sdi.clc.appends import find_appends
+from sdi.clc.argument_effects import UNKNOWN_NBYTES, ArgumentEffects
 from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.constness import drops_const
 from sdi.clc.frontend import assembly
@@ -25,7 +27,6 @@ NOTHING: Roots = frozenset()
 STATIC = -1  # the root of program-scope variables in global memory
 
 _TEMPORARY = -1  # the "variable" of a place that is a value without a name
-_UNKNOWN_NBYTES = 0
 _MAX_CONTEXTS = 5000
 MAX_VISITS = 1_000_000
 """Of nodes; a kernel with more runs whole.  By count, so that the answer is the same on every machine."""
@@ -49,35 +50,6 @@ _LEAVES = frozenset(
 )
 _PLACES = frozenset({NodeKind.DECL_REF, NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
 _ADDRESSES = frozenset({Form.POINTER, Form.ARRAY, Form.FUNCTION})
-
-
-@dataclass(slots=True)
-class ArgumentEffects:
-    """Effects through one argument; ``store_nbytes``: sizes of stored scalars, 0 for unknown ones.
-
-    ``updates``: atomic ones that may be made on private copies; ``only_updates``: there is nothing else.
-    """
-
-    reads: bool = False
-    writes: bool = False
-    atomic: bool = False
-    store_nbytes: set[int] = field(default_factory=set)
-    updates: set[Update] = field(default_factory=set)
-    only_updates: bool = True
-
-    @property
-    def unit_nbytes(self) -> int:
-        """Size of the largest stored scalar; 0 without stores, 1 when a size is unknown."""
-        if not self.writes:
-            return 0
-        return 1 if _UNKNOWN_NBYTES in self.store_nbytes else max(self.store_nbytes, default=1)
-
-    @property
-    def smallest_unit_nbytes(self) -> int:
-        """Size of the smallest stored scalar; 0 without stores, 1 when a size is unknown."""
-        if not self.writes:
-            return 0
-        return 1 if _UNKNOWN_NBYTES in self.store_nbytes else min(self.store_nbytes, default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +113,15 @@ class EffectAnalysis:
         self._fences: list[SyntaxNode] = []
         self._unused: dict[int, frozenset[int]] = {}
         self._searched: set[int] = set()  # loops, by their nodes' ids
+        found = find_appends(tree, kernel, lines)
+        self.appends = found.appends
+        self._appending, self._refused = found.calls, found.refused
         try:
             self.call(kernel, own, kernel.definition)
         except _TooLong:
             self._because(kernel.nodes[0], "is too long to analyse")
             self._const.clear()  # that none loses its const was not seen either
-            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             for effects in self.arguments:
                 effects.atomic = True
         if self._fences and any(effects.updates for effects in self.arguments):
@@ -160,11 +135,11 @@ class EffectAnalysis:
         if body is None:
             self._because(at, f"calls '{function.name}', which is declared but not defined")
             for roots in arguments:
-                self._touch(roots, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+                self._touch(roots, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
         if function.declaration in self._active or len(self._done) > _MAX_CONTEXTS:
             self._because(at, f"calls '{function.name}' recursively or in too many ways")
-            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
         key = (function.declaration, tuple(arguments), self._loop_depth > 0)
         known = self._done.get(key)
@@ -224,7 +199,7 @@ class EffectAnalysis:
         what = assembly.effects_of(found) if is_known else "inline assembly"
         if what or found is None:
             self._because(node, f"uses {what}")
-            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return
         for operand in found.operands:
             if operand.is_written:
@@ -304,7 +279,7 @@ class EffectAnalysis:
             atomic = "atomic" in self.tree.source(node)
             if atomic:
                 self._atomic(node, roots or self._all)
-            self._touch(roots, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(roots, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
         return self._all if node.type.holds_pointer else roots
 
     def place(self, node: SyntaxNode) -> LValue:
@@ -389,7 +364,7 @@ class EffectAnalysis:
         arguments = node.children[1:]
         if reference is None:
             self._because(node, "calls through a pointer")
-            self._touch(self._join(arguments) or self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._join(arguments) or self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
         values = [self.value(argument) for argument in arguments]
         function = self.tree.functions.get(reference.declaration)
@@ -418,12 +393,15 @@ class EffectAnalysis:
             if form is Form.IMAGE:
                 self._touch(roots, reads=action is not Action.WRITE_IMAGE, writes=False, nbytes=set())
                 if action is not Action.READ_IMAGE:
-                    self._touch(roots, reads=False, writes=True, nbytes={_UNKNOWN_NBYTES})
+                    self._touch(roots, reads=False, writes=True, nbytes={UNKNOWN_NBYTES})
             elif form in (Form.POINTER, Form.ARRAY) and argument.type.element is not None:
                 pointers += 1
                 update = None
-                if action is Action.ATOMIC and argument is arguments[0] and self._is_unused(node):
-                    update = update_of(self.tree, name, arguments)
+                if action is Action.ATOMIC and argument is arguments[0]:
+                    if id(node) in self._appending:
+                        update = Update("add", argument.type.element.nbytes)
+                    elif self._is_unused(node):
+                        update = update_of(self.tree, name, arguments)
                 self._through(node, name, action, argument.type.element, roots, pointers, update)
 
     def _through(
@@ -564,7 +542,8 @@ class EffectAnalysis:
                 self.arguments[root].atomic = True
         names = sorted(self._names[root] for root in roots if root != STATIC)
         through = f" through '{names[0]}'" if len(names) == 1 else ""
-        self._because(node, f"updates global memory atomically{through}")
+        why = f", {self._refused}" if self._refused else ""
+        self._because(node, f"updates global memory atomically{through}{why}")
 
     def _spin(self, node: SyntaxNode) -> None:
         if self._loop_depth:

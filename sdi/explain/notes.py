@@ -60,10 +60,23 @@ class ArgumentNote:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendNote:
+    """An atomic addition through ``counter`` that says where to store through ``stores``.
+
+    ``limited``: the kernel compares the place with a limit.
+    """
+
+    counter: str
+    stores: tuple[str, ...]
+    limited: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class KernelNote:
     """One kernel, whatever the launch.  ``why_whole`` and ``advice`` are empty when it may be split.
 
-    ``follows_pointers``: see ``KernelModel``.
+    ``follows_pointers``: see ``KernelModel``.  ``appends``: the counters that hand out places.
     """
 
     name: str
@@ -72,6 +85,7 @@ class KernelNote:
     advice: str
     arguments: tuple[ArgumentNote, ...]
     follows_pointers: bool = False
+    appends: tuple[AppendNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +173,15 @@ def note_kernel(compiled: CompiledProgram, model: KernelModel, access: KernelAcc
             if argument.kind in _POINTERS or (argument.kind is ArgumentKind.IMAGE and argument.writes)
         ),
         model.follows_pointers,
+        tuple(
+            AppendNote(
+                model.arguments[append.counter].name,
+                tuple(model.arguments[store.argument].name for store in append.stores),
+                bool(append.limits),
+                append.line,
+            )
+            for append in model.appends
+        ),
     )
 
 

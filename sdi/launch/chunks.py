@@ -6,19 +6,24 @@ Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/allocation.py``
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sdi.devices.handles import BoundKernel
-from sdi.errors import ClError, Status
+from sdi.devices.issue import Issue
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.launch.plan import BufferPlan, CutPlan, CutPlans, candidate_plans, cheapest
 from sdi.launch.recording import Recording
+from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
+from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage, rounded
 
 WAVES_MAX = 1024
@@ -82,7 +87,7 @@ class Chunk:
 
     def __post_init__(self) -> None:
         merges = any(used.merged for used in self.plan.buffers)
-        self.is_repeatable = not (self.mapped or merges or self.plan.images)
+        self.is_repeatable = not (self.mapped or merges or self.plan.images or self.plan.hands_out)
 
     def states(self) -> tuple[State | None, ...]:
         """Those that the plan's buffers are in."""
@@ -200,6 +205,15 @@ def make_chunks(
         outside.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
 
 
+def one_by_one(plans: CutPlans, chunk: Chunk) -> list[Chunk]:
+    """The assignments of ``chunk``, each after the one before, on the same members."""
+    which = Outside(chunk.on_host or chunk.mapped, bool(chunk.on_host))
+    return [
+        _chunk(plans.plan((box,), False), (number,), which)
+        for number, box in zip(chunk.members, chunk.plan.boxes, strict=True)
+    ]
+
+
 def _fits(chunk: Chunk, capacities: Sequence[int], share: int) -> bool:
     """Whether each box wants at most so large a share of its member."""
     return all(
@@ -273,4 +287,51 @@ def _hull(used: BufferPlan, k: int) -> ByteRange | None:
     assignment = used.assignments[k]
     found = [bounds for each in (assignment.needs, assignment.owns) if (bounds := each.bounds) is not None]
     found += [merged.over for merged in used.merged if k in merged.assignments]
+    found += [used.appended] if used.appended is not None else []
     return ByteRange(min([b.start for b in found]), max([b.stop for b in found])) if found else None
+
+
+def reserve(
+    memory: VirtualMemory,
+    chunk: Chunk,
+    where: tuple[int, ...],
+    everyone: Sequence[int],
+    is_one: bool,
+    name: str,
+    issue: Issue,
+) -> Steps[int]:
+    """Give a chunk's data their places on the members ``where``; how long that was waited for, in ns.
+
+    ``is_one``: it is all of its launch, of the kernel ``name``.  Raises ClError where there is no room, and
+    DeviceFailed where a member is lost meanwhile.
+    """
+    wanted, images = chunk.places(where), chunk.images(where)
+    held_ns = 0
+    while waits := _share(memory, chunk, wanted, images, everyone, issue) or memory.placement.reserve(
+        wanted, issue, images, is_one, chunk.on_host
+    ):
+        before_ns = time.monotonic_ns()
+        yield waits
+        held_ns += time.monotonic_ns() - before_ns
+        if not set(where) <= set(memory.members):
+            raise DeviceFailed(name, "a member was lost while the launch waited")
+    return held_ns
+
+
+def _share(
+    memory: VirtualMemory,
+    chunk: Chunk,
+    wanted: list[Wanted],
+    images: list[WantedImage],
+    everyone: Sequence[int],
+    issue: Issue,
+) -> list[Ticket]:
+    """Give what is larger than a member a place in the memory of all together, if that can be."""
+    if not chunk.mapped or memory.coherence == "host":
+        return []
+    for used in chunk.plan.buffers:
+        if used.buffer.id in chunk.mapped:
+            waits = memory.placement.share(used.buffer, wanted, images, tuple(everyone), issue)
+            if waits:
+                return waits
+    return []

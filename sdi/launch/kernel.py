@@ -16,7 +16,7 @@ from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.launch.arguments import ArgumentValue
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.learning import Page, Pages
-from sdi.launch.plan import CutPlan
+from sdi.launch.plan import CutPlan, CutPlans
 from sdi.launch.plan_memory import PlanMemory
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
@@ -45,7 +45,7 @@ class LaunchPlan:
     ``profiled``: its number in the profile, once it is there.  ``epoch``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
     ``buffers``: the ids of those that it refers to.  ``is_trivial``: no ranges were asked for.
-    ``member``: see ``Launch``.
+    ``member``: see ``Launch``.  ``plans``: what its cut was chosen among, where it hands out places.
     """
 
     ndrange: NDRange
@@ -62,6 +62,7 @@ class LaunchPlan:
     epoch: ShareEpoch | None = None
     is_trivial: bool = False
     member: int = 0
+    plans: CutPlans | None = None
     buffers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -196,6 +197,26 @@ class Recent(Generic[_Key, _Value]):
         self._keys.clear()
 
 
+@dataclass(slots=True)
+class Attempts:
+    """Launches that members began without knowing whether the result would be one of a single device.
+
+    ``stood``, ``undone``: how many it was, and how many had to run again, one member after the other.
+    """
+
+    stood: int = 0
+    undone: int = 0
+
+    def why_not(self, members: int) -> str:
+        """Why more of them would lose time; empty where they would not.
+
+        What stands saves the work of all members but one, and what is undone costs one member's.
+        """
+        if self.undone <= self.stood * (members - 1):
+            return ""
+        return f"of {self.stood + self.undone} launches that were split {self.undone} had to run again"
+
+
 class Kernel:
     """One kernel of a build, with how its launches are arranged.  Owned by: sdi-scheduler.
 
@@ -208,6 +229,7 @@ class Kernel:
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
     ``is_warm``: it ran before, so that what a launch takes is its work.
+    ``attempts``: what became of launches that append.
     ``generation``: changes whenever a launch plan is to be chosen anew, and with it ``cell``, see ``follow``.
     """
 
@@ -233,6 +255,7 @@ class Kernel:
         self.page: Page | None = None
         self.plans = PlanMemory()
         self.is_warm = False
+        self.attempts = Attempts()
         self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None

@@ -22,8 +22,9 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans
+from sdi.launch.appending import Appender, Ran
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
-from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks
+from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
@@ -46,7 +47,7 @@ from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
-from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage
+from sdi.vmem.placed import GRANULE_NBYTES
 
 if TYPE_CHECKING:
     from sdi.launch.verify.verify import Verifier
@@ -78,6 +79,7 @@ class Launcher:
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
+        self._appender = Appender(memory, self._issuer)
         self.known: Recent[bytes, Binding] = Recent(KNOWN_MAX)
         self._builds: dict[int, Build] = {}
         self._without_variables: dict[int, DeviceFailed] = {}
@@ -252,7 +254,7 @@ class Launcher:
         elif not (is_split or len(where) == 1 or kernel.has_variables):
             where, is_usual = self._best_member(launch_plan)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
-        placement, placed = self._memory.placement, self._memory.placed
+        placed = self._memory.placed
         history, asked = launch_plan.history, issue
         epoch = launch_plan.epoch
         if history.is_fixed:  # it makes no difference to launches, but people want to know
@@ -271,17 +273,11 @@ class Launcher:
         for number, chunk in enumerate(launch_plan.chunks):
             recording = chunk.find()
             if recording is None or (recording.where, recording.placed) != (where, placed.generation):
-                wanted, images = chunk.places(where), chunk.images(where)
-                is_one = len(launch_plan.chunks) == 1
                 try:
-                    while waits := self._shared(chunk, wanted, images, issue) or placement.reserve(
-                        wanted, issue, images, is_one, chunk.on_host
-                    ):
-                        before_ns = time.monotonic_ns()
-                        yield waits
-                        held_ns += time.monotonic_ns() - before_ns
-                        if not set(where) <= set(self._memory.members):
-                            raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
+                    is_one, name = len(launch_plan.chunks) == 1, kernel.model.name
+                    held_ns += yield from reserve(
+                        self._memory, chunk, where, self._everyone, is_one, name, issue
+                    )
                 except ClError:
                     if number or not self._is_shorter(launch_plan):
                         raise
@@ -292,8 +288,12 @@ class Launcher:
                 placed.touch(recording.allocations)
             generation = placed.generation
             if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
-                run = partial(self._issuer.issue, binding, number, where, is_usual, issue)
-                issued = self._verifier.launch(binding, run, issue)
+                run = partial(self._run, binding, number, where, is_usual, issue)
+                issued = yield from self._verifier.launch(binding, run, issue)
+            elif chunk.plan.hands_out:
+                issued, _ = yield from self._appender.launch(binding, number, where, self._everyone, issue)
+                if is_measured and not kernel.attempts.undone:
+                    self._measure(kernel, launch_plan, chunk, issued)
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)
                 issued, patterns = made.tickets, patterns + made.patterns
@@ -322,18 +322,13 @@ class Launcher:
             recorder.launched(issue.command, name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
 
-    def _shared(
-        self, chunk: Chunk, wanted: list[Wanted], images: list[WantedImage], issue: Issue
-    ) -> list[Ticket]:
-        """Give what is larger than a member a place in the memory of all together, if that can be."""
-        if not chunk.mapped or self._memory.coherence == "host":
-            return []
-        for used in chunk.plan.buffers:
-            if used.buffer.id in chunk.mapped:
-                waits = self._memory.placement.share(used.buffer, wanted, images, self._everyone, issue)
-                if waits:
-                    return waits
-        return []
+    def _run(
+        self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
+    ) -> Steps[Ran]:
+        """Issue a chunk that is verified."""
+        if binding.launch_plan.chunks[number].plan.hands_out:
+            return (yield from self._appender.launch(binding, number, where, self._everyone, issue))
+        return self._issuer.issue(binding, number, where, is_usual, issue).tickets, ()
 
     def _require_members(self, launch: Launch) -> None:
         """Raise DeviceFailed where members were lost without which a launch can't run."""
@@ -453,6 +448,7 @@ class Launcher:
         made = LaunchPlan(
             ndrange, chosen, groups, why_whole, chunks, history, history.version, tuple(self._capacities())
         )
+        made.plans = plans if chosen.hands_out else None
         if len(groups) > 1 and len(chunks) == 1:
             made.epoch = self._cutter.epoch(history, chosen)
         return made
@@ -464,7 +460,8 @@ class Launcher:
 
     def _is_valid(self, kernel: Kernel, launch_plan: LaunchPlan) -> bool:
         """Whether it may be used again as it is; forgotten if that will never be so."""
-        if not launch_plan.is_valid():
+        is_given_up = launch_plan.plan.hands_out and kernel.attempts.why_not(len(self._everyone))
+        if is_given_up or not launch_plan.is_valid():
             kernel.forget(launch_plan)
             return False
         if not launch_plan.is_gathered or launch_plan.chunks[0].find() is not None:
@@ -508,7 +505,7 @@ class Launcher:
             return "SDI_SPLIT=never"
         if ndrange.total_groups == 1:
             return "one work-group"
-        return ""
+        return kernel.attempts.why_not(len(self._everyone)) if kernel.model.appends else ""
 
     def _best_member(self, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
         """Where one member runs all of a launch, and whether it does so whenever its buffers are as they are.
@@ -576,6 +573,8 @@ def _unsafe(chunks: Sequence[Chunk]) -> str:
     mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
     if mixed:
         return mixed
+    if any(chunk.plan.hands_out and chunk.mapped for chunk in chunks):
+        return "appends, and uses what is larger than a member's memory"
     if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
         return "updates atomically what is larger than a member's memory"
     return ""

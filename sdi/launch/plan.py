@@ -67,6 +67,8 @@ class BufferPlan:
     ``cause``: the kernel and the arguments that name the buffer, for accounting.
     ``mixed``: bytes that are atomically updated may also be accessed otherwise, or by another kind of update:
     private copies would show.
+    ``appended``: where each assignment stores at places that a counter hands out, on a copy of its own;
+    ``is_counter``: what is merged are such counters.
     """
 
     buffer: VirtualBuffer
@@ -76,6 +78,8 @@ class BufferPlan:
     smallest_nbytes: int
     cause: str
     mixed: bool = False
+    appended: ByteRange | None = None
+    is_counter: bool = False
 
     @property
     def names(self) -> str:
@@ -85,7 +89,8 @@ class BufferPlan:
     def written(self, k: int) -> list[Bytes]:
         """All that assignment k may write: disjoint."""
         owned = self.assignments[k].owns.regions
-        return [*owned, *[each.over for each in self.merged if k in each.assignments]]
+        appended = () if self.appended is None else (self.appended,)
+        return [*owned, *[each.over for each in self.merged if k in each.assignments], *appended]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +121,15 @@ class ImagePlan:
 
 @dataclass(frozen=True, slots=True)
 class CutPlan:
-    """A cut with all that follows from it."""
+    """A cut with all that follows from it.
+
+    ``hands_out``: counters hand out places to several assignments, each from a copy of its own.
+    """
 
     boxes: tuple[GroupBox, ...]
     buffers: tuple[BufferPlan, ...]
     images: tuple[ImagePlan, ...] = ()
+    hands_out: bool = False
 
     @property
     def merged_nbytes(self) -> int:
@@ -138,6 +147,8 @@ class CutPlan:
         for image in self.images:
             if image.is_shared:
                 return f"several members might write the same rows of image {image.names}"
+            if self.hands_out and any(image.writes):
+                return f"appends, and writes image {image.names}"
         return ""
 
     def combines_in(self, buffer_ids: Collection[int]) -> bool:
@@ -240,15 +251,20 @@ def make_plan(
         *((index, pointer.buffer) for index, pointer in pointers),
         *((index, value.buffer) for index, value in enumerate(values) if isinstance(value, ImageArgument)),
     ]
+    hands_out = bool(model.appends) and len(boxes) > 1
+    appending = _appending_plans(model, values, buffers, len(boxes), regions) if hands_out else {}
     return CutPlan(
         boxes,
         tuple(
-            _reached(model, buffer, len(boxes))
+            appending[buffer_id]
+            if buffer_id in appending
+            else _reached(model, buffer, len(boxes))
             if buffer_id in regions
             else _buffer_plan(model, named, buffer, [by_buffer[buffer_id] for by_buffer in gathered])
             for buffer_id, buffer in buffers.items()
         ),
         images,
+        hands_out,
     )
 
 
@@ -446,6 +462,41 @@ def _buffer_plan(
         cause,
         mixed,
     )
+
+
+def _appending_plans(
+    model: KernelModel,
+    values: Sequence[ArgumentValue],
+    buffers: dict[int, VirtualBuffer],
+    num_assignments: int,
+    regions: Collection[int],
+) -> dict[int, BufferPlan]:
+    """Of the buffers with counters that hand out places, and of those where these are."""
+    counters = {append.counter: append.nbytes for append in model.appends}
+    places = {store.argument for append in model.appends for store in append.stores}
+    named: dict[int, list[int]] = {}
+    for index, value in enumerate(values):
+        if isinstance(value, BufferArgument | ImageArgument) and value.buffer:
+            named.setdefault(value.buffer, []).append(index)
+    nothing = (AssignmentAccess(EMPTY, EMPTY),) * num_assignments
+    found: dict[int, BufferPlan] = {}
+    for buffer_id, arguments in named.items():
+        if not any(index in counters or index in places for index in arguments):
+            continue
+        buffer, value = buffers[buffer_id], values[arguments[0]]
+        assert isinstance(value, BufferArgument)
+        cause = f"{model.name}: {', '.join([model.arguments[index].name for index in arguments])}"
+        over = ByteRange(value.offset, value.offset + value.reach(buffer.nbytes))
+        nbytes = counters.get(arguments[0])
+        if len(arguments) > 1 or buffer_id in regions or over.nbytes < (nbytes or 1):
+            found[buffer_id] = BufferPlan(buffer, nothing, (), 1, 1, cause, mixed=True)
+        elif nbytes is None:
+            found[buffer_id] = BufferPlan(buffer, nothing, (), 1, 1, cause, appended=over)
+        else:
+            counted = ByteRange(over.start, over.stop - over.nbytes % nbytes)
+            merged = MergedRange(counted, tuple(range(num_assignments)), Update("add", nbytes))
+            found[buffer_id] = BufferPlan(buffer, nothing, (merged,), nbytes, nbytes, cause, is_counter=True)
+    return found
 
 
 def _reached(model: KernelModel, buffer: VirtualBuffer, num_assignments: int) -> BufferPlan:

@@ -1,0 +1,406 @@
+"""Launches whose members append, each from where the counters stood before: ``sdi.appends``.
+
+Once the members are done their counters are looked at.  What each has appended is moved behind what the ones
+before it have, and the counters are added up.  Where that is not what one device could have done, a limit
+being reached, nothing of it counts, and the assignments run one after the other.  Source:
+design/0023-atomics-that-answer.md.
+
+Owned by: sdi-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from sdi.appends import Append, AppendStore, value_of
+from sdi.devices.copying import download
+from sdi.devices.issue import MEASURED, Issue
+from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
+from sdi.intervals import ByteRange
+from sdi.launch.arguments import ArgumentValue, BufferArgument
+from sdi.launch.chunks import one_by_one, reserve
+from sdi.launch.issue import Issuer, Started
+from sdi.launch.kernel import Binding
+from sdi.launch.steps import Steps
+from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.links import MEASURED_NBYTES
+from sdi.vmem.memory import VirtualBuffer, VirtualMemory
+
+_COPIES_MAX = 64
+"""Of more pieces all that lies between them is copied too, and the host puts them in order."""
+_PLACES_MAX = 1 << 31
+"""Up to here no index of 32 bits wraps around."""
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Counted:
+    """What members made of counters: of counter k of ``append`` number ``elements[k]``, which stood at
+    ``before[k]``, member m handed out ``handed[m, k]`` places.
+    """
+
+    append: Append
+    elements: Numbers
+    before: Numbers
+    handed: Numbers
+
+    @property
+    def after(self) -> Numbers:
+        """Where the counters stand in the end."""
+        return np.asarray(self.before + self.handed.sum(axis=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """What is to be moved within one buffer, in bytes of it: piece k of member m has ``nbytes[m, k]`` at
+    ``sources[m, k]``, which belong at ``targets[m, k]``.  All are elements of ``unit_nbytes``.
+    """
+
+    buffer: VirtualBuffer
+    sources: Numbers
+    targets: Numbers
+    nbytes: Numbers
+    unit_nbytes: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedRange:
+    """Bytes that a launch has appended, in an order that is open: blocks of ``block_nbytes`` each."""
+
+    buffer: int
+    over: ByteRange
+    block_nbytes: int
+
+
+Ran = tuple[list[Ticket], Sequence[AppendedRange] | None]
+"""A chunk that was issued: its tickets, those of its assignments first, and what it has appended; None where
+that depends on the order of work-items, as a limit was reached."""
+
+
+class Appender:
+    """Issues launches that append."""
+
+    def __init__(self, memory: VirtualMemory, issuer: Issuer) -> None:
+        self._memory = memory
+        self._issuer = issuer
+        self._post = memory.post
+
+    def launch(
+        self, binding: Binding, number: int, where: tuple[int, ...], everyone: Sequence[int], issue: Issue
+    ) -> Steps[Ran]:
+        """Issue chunk ``number``, whose data have their places, on the members ``where``."""
+        started = self._issuer.start(binding, number, where, issue)
+        counts, waits = self._counts(started, issue)
+        yield waits
+        if not set(started.members) <= set(self._memory.members):
+            raise DeviceFailed(binding.kernel.model.name, "a member was lost while the launch waited")
+        if any(ticket.error is not None for ticket in waits):
+            return self._failed(started, issue), ()
+        attempts, found = binding.kernel.attempts, self._counted(binding, started, counts)
+        pieces = None if found is None else self._pieces(binding, started, found)
+        if found is None or pieces is None:
+            attempts.undone += 1
+            self._issuer.undo(started)
+            return (yield from self._one_by_one(binding, number, where, everyone, issue)), None
+        attempts.stood += 1
+        moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
+        tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
+        return tickets, _appended(binding, found)
+
+    def _failed(self, started: Started, issue: Issue) -> list[Ticket]:
+        """A member did not do its part: who reads what was to be appended fails as it did."""
+        failed = [k for k, ticket in enumerate(started.tickets) if ticket.error is not None]
+        member = started.members[failed[0] if failed else 0]
+        for used in started.chunk.plan.buffers:
+            if used.appended is not None:
+                used.buffer.directory.wrote(member_memory(member), used.appended)
+        return [*started.tickets, *self._issuer.finish(started, issue)]
+
+    def _one_by_one(
+        self, binding: Binding, number: int, where: tuple[int, ...], everyone: Sequence[int], issue: Issue
+    ) -> Steps[list[Ticket]]:
+        plan = binding.launch_plan
+        assert plan.plans is not None, "it hands out places"
+        chunks = tuple(one_by_one(plan.plans, plan.chunks[number]))
+        apart = Binding(
+            binding.build, binding.kernel, binding.launch, replace(plan, chunks=chunks), binding.values
+        )
+        launched: list[Ticket] = []
+        others: list[Ticket] = []
+        for at, chunk in enumerate(chunks):
+            name = binding.kernel.model.name
+            yield from reserve(self._memory, chunk, where, everyone, False, name, issue)
+            first, *more = self._issuer.issue(apart, at, where, False, issue).tickets
+            launched.append(first)
+            others += more
+        return launched + others
+
+    # -- counters ---------------------------------------------------------------------------------
+
+    def _counts(self, started: Started, issue: Issue) -> tuple[dict[int, list[Numbers]], list[Ticket]]:
+        """By buffer, the counters before and after the launch, of each member; when the tickets are done."""
+        memory = self._memory
+        found: dict[int, list[Numbers]] = {}
+        waits: list[Ticket] = list(started.tickets)
+        for used in started.chunk.plan.buffers:
+            for merged in used.merged if used.appended is None else ():
+                if merged.update is None or not used.is_counter:
+                    continue
+                waits += used.buffer.dependencies[HOST].before_read(merged.over)
+                kind = np.dtype(f"i{merged.update.nbytes}")
+                copies = [memory.memories.host_array(used.buffer, merged.over).view(kind)]
+                for k, member in enumerate(started.members):
+                    content = memoryview(bytearray(merged.over.nbytes))
+                    allocation = memory.memories.allocation(used.buffer, member)
+                    ticket = download(
+                        memory.devices[member],
+                        allocation.device_buffer,
+                        merged.over.start - allocation.over.start,
+                        content,
+                        [started.tickets[k]],
+                        timing=issue.timing,
+                    )
+                    memory.devices[member].flush()
+                    used.buffer.dependencies[member_memory(member)].read_by(merged.over, ticket)
+                    waits.append(ticket)
+                    copies.append(np.frombuffer(content, kind))
+                found[used.buffer.id] = copies
+        return found, waits
+
+    def _counted(
+        self, binding: Binding, started: Started, counts: dict[int, list[Numbers]]
+    ) -> list[_Counted] | None:
+        """What was handed out by each counter; None where a limit may have counted."""
+        values, appends = binding.values, binding.kernel.model.appends
+        found: dict[tuple[int, int | None], _Counted] = {}
+        for append in appends:
+            counter = values[append.counter]
+            if not isinstance(counter, BufferArgument) or counter.buffer not in counts:
+                return None
+            before, *after = counts[counter.buffer]
+            handed = np.stack([(own - before).astype(np.int64) for own in after])
+            index = None
+            if append.index is None:
+                elements = np.flatnonzero(handed.any(axis=0)).astype(np.int64)
+            else:
+                index = value_of(append.index, values)
+                if not 0 <= index < before.size:
+                    return None
+                elements = np.array([index], np.int64)
+            one = _Counted(append, elements, before[elements].astype(np.int64), handed[:, elements])
+            if not _is_below(one, values):
+                return None
+            known = found.setdefault((append.counter, index), one)
+            if set(known.append.stores) != set(append.stores):
+                return None
+        return list(found.values())
+
+    # -- what was appended ------------------------------------------------------------------------
+
+    def _pieces(self, binding: Binding, started: Started, found: Sequence[_Counted]) -> list[_Pieces] | None:
+        """What has to be moved, by buffer; None where places meet, or are none."""
+        by_buffer: dict[int, list[_Pieces]] = {}
+        used = {each.buffer.id: each for each in started.chunk.plan.buffers}
+        for counted in found:
+            for store in counted.append.stores:
+                value = binding.values[store.argument]
+                if not isinstance(value, BufferArgument) or value.buffer not in used:
+                    return None
+                plan = used[value.buffer]
+                assert plan.appended is not None, "it is stored to at places that are handed out"
+                pieces = _pieces_of(counted, store, binding.values, plan.buffer, value.offset, plan.cause)
+                if not _are_within(pieces, plan.appended):
+                    return None
+                by_buffer.setdefault(value.buffer, []).append(pieces)
+        return [each for several in by_buffer.values() for each in several] if _are_apart(by_buffer) else None
+
+    def _move(self, started: Started, pieces: _Pieces, issue: Issue) -> list[Ticket]:
+        """Bring what members appended to where it belongs on the host."""
+        if not pieces.nbytes.any():
+            return []
+        if np.count_nonzero(pieces.nbytes) > _COPIES_MAX:
+            return [self._move_scattered(started, pieces, issue)]
+        tickets = []
+        for k, member in enumerate(started.members):
+            for at in np.flatnonzero(pieces.nbytes[k]):
+                nbytes, target = int(pieces.nbytes[k, at]), int(pieces.targets[k, at])
+                over = ByteRange(target, target + nbytes)
+                host = pieces.buffer.dependencies[HOST]
+                view = self._memory.memories.host_view(pieces.buffer, over)
+                source = int(pieces.sources[k, at])
+                waits = host.before_write(over)
+                ticket = self._download(started, pieces, k, source, view, waits, issue)
+                host.written_by(over, ticket)
+                pieces.buffer.directory.wrote(HOST, over)
+                tickets.append(ticket)
+            self._memory.devices[member].flush()
+        return tickets
+
+    def _download(
+        self,
+        started: Started,
+        pieces: _Pieces,
+        k: int,
+        source: int,
+        to: memoryview,
+        waits: Sequence[Ticket],
+        issue: Issue,
+    ) -> Ticket:
+        memory, buffer, member = self._memory, pieces.buffer, started.members[k]
+        allocation = memory.memories.allocation(buffer, member)
+        ticket = download(
+            memory.devices[member],
+            allocation.device_buffer,
+            source - allocation.over.start,
+            to,
+            [started.tickets[k], *waits],
+            timing=MEASURED if to.nbytes >= MEASURED_NBYTES else issue.timing,
+        )
+        dependencies = buffer.dependencies[member_memory(member)]
+        dependencies.read_by(ByteRange(source, source + to.nbytes), ticket)
+        memory.accounting.copied(member_memory(member), HOST, to.nbytes, ticket, pieces.cause, issue.command)
+        return ticket
+
+    def _move_scattered(self, started: Started, pieces: _Pieces, issue: Issue) -> Ticket:
+        """The same for many pieces: the host puts them where they belong."""
+        memory, buffer, unit = self._memory, pieces.buffer, pieces.unit_nbytes
+        some = pieces.nbytes > 0
+        hull = ByteRange(int(pieces.targets[some].min()), int((pieces.targets + pieces.nbytes)[some].max()))
+        memory.transfers.fetch_host(buffer, hull, issue.because(pieces.cause))
+        staged: list[tuple[int, int, int]] = []
+        waits: list[Ticket] = []
+        for k, member in enumerate(started.members):
+            mine = some[k]
+            if not mine.any():
+                continue
+            start = int(pieces.sources[k, mine].min())
+            nbytes = int((pieces.sources + pieces.nbytes)[k, mine].max()) - start
+            at = memory.arena.allocate(nbytes)
+            waits.append(self._download(started, pieces, k, start, memory.arena.view(at, nbytes), (), issue))
+            memory.devices[member].flush()
+            staged.append((k, at, start))
+        host = buffer.dependencies[HOST]
+        waits += [*host.before_read(hull), *host.before_write(hull)]
+        target = memory.memories.host_array(buffer, hull).view(np.dtype((np.void, unit)))
+
+        def put(k: int, at: int, start: int) -> None:
+            mine = some[k]
+            counts = pieces.nbytes[k, mine] // unit
+            end = int((pieces.sources + pieces.nbytes)[k, mine].max())
+            source = np.frombuffer(memory.arena.view(at, end - start), np.dtype((np.void, unit)))
+            behind = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            from_ = np.repeat((pieces.sources[k, mine] - start) // unit, counts) + behind
+            to = np.repeat((pieces.targets[k, mine] - hull.start) // unit, counts) + behind
+            target[to] = source[from_]
+
+        ticket = memory.host.submit_all([partial(put, *each) for each in staged], waits)
+        memory.accounting.worked("append", -1, hull.nbytes, ticket, issue)
+        host.written_by(hull, ticket)
+        buffer.directory.wrote(HOST, hull)
+
+        def finished() -> None:
+            for _, at, _ in staged:
+                memory.arena.free(at)
+
+        ticket.when_done(lambda _ticket: self._post(finished))
+        return ticket
+
+
+def _is_below(counted: _Counted, values: Sequence[ArgumentValue]) -> bool:
+    """Whether no comparison with a limit could come out in another way, and no number wrap around."""
+    after = counted.after
+    if not after.size:
+        return True
+    highest = int(after.max())
+    if counted.handed.min() < 0 or highest >= _PLACES_MAX:
+        return False
+    for limit in counted.append.limits:
+        bound = value_of(limit.bound, values)
+        is_plain = len(limit.bound) == 1 and limit.bound[0][0] == 1 and len(limit.bound[0][1]) == 1
+        if not is_plain and not 0 <= bound < _PLACES_MAX:
+            return False  # it may have wrapped around
+        if int(counted.before.min()) < 0 or highest + limit.more > bound:
+            return False
+    return True
+
+
+def _pieces_of(
+    counted: _Counted,
+    store: AppendStore,
+    values: Sequence[ArgumentValue],
+    buffer: VirtualBuffer,
+    offset: int,
+    cause: str,
+) -> _Pieces:
+    """Where members have stored, and where that belongs; ``offset``: of the argument in its buffer."""
+    unit, scale = store.element_nbytes, store.scale
+    first = value_of(store.start, values) + value_of(store.stride, values) * counted.elements
+    behind = np.cumsum(counted.handed, axis=0) - counted.handed
+    if scale > 0:
+        own = first + scale * counted.before + np.zeros_like(behind)
+    else:  # downwards: the last place comes first
+        own = first + scale * (counted.before + counted.handed - 1)
+    return _Pieces(
+        buffer,
+        offset + unit * own,
+        offset + unit * (own + scale * behind),
+        unit * abs(scale) * counted.handed,
+        unit,
+        cause,
+    )
+
+
+def _are_within(pieces: _Pieces, over: ByteRange) -> bool:
+    some = pieces.nbytes > 0
+    if not some.any():
+        return True
+    ends = (pieces.targets + pieces.nbytes)[some], (pieces.sources + pieces.nbytes)[some]
+    starts = pieces.targets[some], pieces.sources[some]
+    is_small = max(int(each.max()) for each in ends) - over.start < _PLACES_MAX * pieces.unit_nbytes
+    return (
+        is_small
+        and all(int(each.min()) >= over.start for each in starts)
+        and all(int(each.max()) <= over.stop for each in ends)
+    )
+
+
+def _are_apart(by_buffer: dict[int, list[_Pieces]]) -> bool:
+    """Whether no two pieces belong to the same bytes of a buffer."""
+    for several in by_buffer.values():
+        starts = np.concatenate([each.targets.ravel() for each in several])
+        nbytes = np.concatenate([each.nbytes.ravel() for each in several])
+        order = np.argsort(starts[nbytes > 0])
+        starts, stops = starts[nbytes > 0][order], (starts + nbytes)[nbytes > 0][order]
+        if np.any(starts[1:] < stops[:-1]):
+            return False
+    return True
+
+
+def _appended(binding: Binding, found: Sequence[_Counted]) -> list[AppendedRange]:
+    """What members appended in all."""
+    ranges = []
+    for counted in found:
+        for store in counted.append.stores:
+            value = binding.values[store.argument]
+            assert isinstance(value, BufferArgument)
+            block = store.element_nbytes * abs(store.scale)
+            first = (
+                value_of(store.start, binding.values)
+                + value_of(store.stride, binding.values) * counted.elements
+            )
+            begin = counted.before if store.scale > 0 else counted.after - 1
+            starts = value.offset + store.element_nbytes * (first + store.scale * begin)
+            for start, places in zip(starts.tolist(), counted.handed.sum(axis=0).tolist(), strict=True):
+                if places:
+                    ranges.append(
+                        AppendedRange(value.buffer, ByteRange(start, start + block * places), block)
+                    )
+    return ranges

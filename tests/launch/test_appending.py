@@ -1,0 +1,59 @@
+"""Members that append: what each has appended comes behind the others', or they run one after the other."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.image_runs import image_environ, run
+
+N = 4096
+
+
+def kept(tmp_path: Path, members: int, limits: list[int], **settings: str) -> dict[str, Any]:
+    """Counters of the kernel, once its results were right."""
+    stats = tmp_path / "stats.json"
+    environ = image_environ(members, SDI_STATS=str(stats), **{"SDI_SPLIT": "always", **settings})
+    program = [sys.executable, "-m", "tests.launch.appending_program", *map(str, limits)]
+    done = run(program, environ, 100.0)
+    assert done.returncode == 0, done.describe()
+    assert done.stdout.splitlines() == [f"{N // 2} True"] * len(limits)
+    found: dict[str, Any] = json.loads(stats.read_text())["kernels"]["keep"]
+    return found
+
+
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_launches_below_their_limit_are_split(tmp_path: Path, members: int) -> None:
+    counted = kept(tmp_path, members, [N, N // 2, N + 7])
+    assert counted["members_used"] == {str(members): 3}
+
+
+def test_launches_that_reach_their_limit_run_one_member_after_the_other(tmp_path: Path) -> None:
+    counted = kept(tmp_path, 3, [N, N // 2 - 1, 100, N])
+    assert counted["members_used"] == {"3": 4}
+
+
+def test_a_kernel_that_reaches_its_limits_too_often_runs_whole(tmp_path: Path) -> None:
+    counted = kept(tmp_path, 3, [100] * 5 + [N])
+    assert counted["members_used"] == {"3": 1, "1": 5}
+    assert counted["why_whole"] == "of 1 launches that were split 1 had to run again"
+
+
+def test_what_the_user_is_told(tmp_path: Path) -> None:
+    counted = kept(tmp_path, 3, [N, N, 100], SDI_EXPLAIN="1")
+    lines = counted["explain"]["text"]
+    assert (
+        "  line 6: size hands out places in out: what members append there is put together, in any order; "
+        "where a limit is reached members run one after the other"
+    ) in lines
+    assert "  3 launches were split at a risk, 1 of them had to run again" in lines
+
+
+@pytest.mark.parametrize("how", ["1", "warn"])
+def test_what_is_determined_is_verified(tmp_path: Path, how: str) -> None:
+    counted = kept(tmp_path, 3, [N, 100, N], SDI_VERIFY=how)
+    assert (counted["launches_split"], counted["launches_verified"]) == (3, 3)
