@@ -16,7 +16,7 @@ from sdi.appends import Append, AppendStore, Limit, Polynomial, Scalar
 from sdi.clc.atomics import unused_calls
 from sdi.clc.frontend.builtins import Action, action_of
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, callee_of
-from sdi.clc.linear import ONE, Linear, Locals, Symbol, added, divided, scaled, without
+from sdi.clc.linear import ONE, Linear, Locals, Symbol, added, changed_by, divided, scaled, without
 from sdi.clc.preprocess.lines import LineMap
 
 _ADDS = re.compile(r"(?:(?:atomic|atom)_(?:add|inc)|atomic_fetch_add(?:_explicit)?)\Z")
@@ -156,7 +156,7 @@ class _Finder:
         self.locals.known[id(call)] = {(symbol,): 1}
         statement, rest = self._place(call)
         site = _Site(call, symbol, addend, counter, nbytes, index, statement, rest)
-        changed = self.locals.changed_in([*rest, statement])
+        changed = changed_by([*rest, statement])
         for form in (addend, index):
             if any(each.number in changed for key in form for each in key if each.kind == "variable"):
                 raise _Refused("and changes what it adds, or where, before it stores")
@@ -355,9 +355,9 @@ class _Finder:
             return None
         if condition.operator == "!=" and by != 1:
             return None
-        if declared.declaration in self.locals.changed_in([body]) or symbol.number in _numbers(stop):
+        if declared.declaration in changed_by([body]) or symbol.number in _numbers(stop):
             return None
-        changed = self.locals.changed_in([*site.rest, site.statement])
+        changed = changed_by([*site.rest, site.statement])
         if any(number in changed for number in _numbers(stop)):
             return None
         if any(each.kind in _LEAVES for each in body.walk()):
@@ -421,7 +421,7 @@ class _Finder:
             if set(more) <= {ONE} and more.get(ONE, 0) >= 0:
                 beyond = more.get(ONE, 0) - least
             elif set(rest) <= {ONE} and rest.get(ONE, 0) >= 0:
-                changed = self.locals.changed_in([*site.rest, site.statement])
+                changed = changed_by([*site.rest, site.statement])
                 if any(number in changed for number in _numbers(more)):
                     return None
                 beyond = rest.get(ONE, 0)

@@ -219,14 +219,18 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
             )
         )
     assert function.definition is not None
+    is_printing, why_whole = prints(tree, function), analysis.why_whole
+    if is_printing and (analysis.appends or analysis.watched):  # what runs again would print again
+        why_whole = why_whole or "prints, and uses results of atomic functions"
     return KernelModel(
         name=function.name,
         arguments=tuple(found),
         required_work_group_size=of.required_work_group_size(tree, function),
         attributes=of.attributes_text(tree, function),
-        why_whole=analysis.why_whole,
+        why_whole=why_whole,
         line=lines.place(function.definition.location)[1],
-        prints=prints(tree, function),
+        prints=is_printing,
         follows_pointers=follows_pointers(tree, function),
-        appends=() if analysis.why_whole else analysis.appends,
+        appends=() if why_whole else analysis.appends,
+        watched=() if why_whole else analysis.watched,
     )

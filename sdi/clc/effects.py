@@ -14,13 +14,26 @@ from dataclasses import dataclass, field
 from sdi.atomics import Update
 from sdi.clc.appends import find_appends
 from sdi.clc.argument_effects import UNKNOWN_NBYTES, ArgumentEffects
-from sdi.clc.atomics import unused_calls, update_of
+from sdi.clc.atomics import orders_nothing, unused_calls, update_of
 from sdi.clc.constness import drops_const
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.builtins import FENCES, GROUP_BARRIERS, Action, action_of
-from sdi.clc.frontend.syntax import LOOPS, Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import (
+    LEAVES,
+    LOOPS,
+    Form,
+    Function,
+    NodeKind,
+    Space,
+    SyntaxNode,
+    Tree,
+    Type,
+    callee_of,
+    is_zero,
+)
 from sdi.clc.preprocess.lines import LineMap
+from sdi.clc.seldom import guarded_calls, is_counted, reads_global
 
 Roots = frozenset[int]
 NOTHING: Roots = frozenset()
@@ -30,24 +43,6 @@ _TEMPORARY = -1  # the "variable" of a place that is a value without a name
 _MAX_CONTEXTS = 5000
 MAX_VISITS = 1_000_000
 """Of nodes; a kernel with more runs whole.  By count, so that the answer is the same on every machine."""
-_LEAVES = frozenset(
-    {
-        NodeKind.INTEGER_LITERAL,
-        NodeKind.FLOATING_LITERAL,
-        NodeKind.STRING_LITERAL,
-        NodeKind.CHARACTER_LITERAL,
-        NodeKind.SIZEOF,
-        NodeKind.BREAK,
-        NodeKind.CONTINUE,
-        NodeKind.NULL_STATEMENT,
-        NodeKind.UNEXPOSED_ATTRIBUTE,
-        NodeKind.STRUCT_DECL,
-        NodeKind.UNION_DECL,
-        NodeKind.ENUM_DECL,
-        NodeKind.TYPEDEF_DECL,
-        NodeKind.TYPE_REF,
-    }
-)
 _PLACES = frozenset({NodeKind.DECL_REF, NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
 _ADDRESSES = frozenset({Form.POINTER, Form.ARRAY, Form.FUNCTION})
 
@@ -108,10 +103,17 @@ class EffectAnalysis:
         self._all = self._all_global | self._all_constant
         self._frame = _Frame()
         self._loop_depth = 0
-        self._done: dict[tuple[int, tuple[Roots, ...], bool], Roots] = {}
+        self._open_depth = 0  # of loops that may wait for something
+        self._done: dict[tuple[int, tuple[Roots, ...], bool, bool, bool], Roots] = {}
         self._active: list[int] = []
         self._fences: list[SyntaxNode] = []
         self._unused: dict[int, frozenset[int]] = {}
+        self._guarded: dict[int, frozenset[int]] = {}
+        self._is_guarded = False  # the function that is visited only runs where some condition holds
+        self._answers: dict[tuple[int, str], None] = {}
+        self._answering: set[int] = set()  # arguments, by which results of atomics are used
+        self._is_seldom = True
+        self._polled: set[int] = set()  # arguments that are read in such loops
         self._searched: set[int] = set()  # loops, by their nodes' ids
         found = find_appends(tree, kernel, lines)
         self.appends = found.appends
@@ -126,6 +128,10 @@ class EffectAnalysis:
                 effects.atomic = True
         if self._fences and any(effects.updates for effects in self.arguments):
             self._because(self._fences[0], "updates global memory atomically and orders that with a fence")
+        is_seldom = self._is_seldom and not (self._fences or self.reasons or self._answering & self._polled)
+        self.watched = tuple(sorted(self._answering)) if is_seldom else ()
+        if not is_seldom:
+            self.reasons |= self._answers
 
     # -- functions -------------------------------------------------------------------------------
 
@@ -141,7 +147,8 @@ class EffectAnalysis:
             self._because(at, f"calls '{function.name}' recursively or in too many ways")
             self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
-        key = (function.declaration, tuple(arguments), self._loop_depth > 0)
+        depths = self._loop_depth > 0, self._open_depth > 0, self._is_guarded
+        key = (function.declaration, tuple(arguments), *depths)
         known = self._done.get(key)
         if known is not None:
             return known
@@ -151,6 +158,7 @@ class EffectAnalysis:
         saved, self._frame = self._frame, frame
         has_goto = any(n.kind in (NodeKind.GOTO, NodeKind.INDIRECT_GOTO) for n in body.walk())
         self._loop_depth += has_goto
+        self._open_depth += has_goto
         self._active.append(function.declaration)
         frame.changed = True
         while frame.changed:  # roots only grow
@@ -158,6 +166,7 @@ class EffectAnalysis:
             self.visit(body)
         self._active.pop()
         self._loop_depth -= has_goto
+        self._open_depth -= has_goto
         self._frame = saved
         self._done[key] = frame.returned
         return frame.returned
@@ -167,11 +176,14 @@ class EffectAnalysis:
         self._count()
         kind = node.kind
         if kind in LOOPS:
+            is_open = not is_counted(self.tree, node)
             self._loop_depth += 1
+            self._open_depth += is_open
             self._look_for_fences(node)
             for child in node.children:
                 self.visit(child)
             self._loop_depth -= 1
+            self._open_depth -= is_open
         elif kind is NodeKind.VAR_DECL:
             for child in node.operands:
                 self._store_roots(node.declaration, self.value(child))
@@ -185,7 +197,7 @@ class EffectAnalysis:
         elif 200 <= kind < 300 and kind is not NodeKind.OTHER:
             for child in node.children:
                 self.visit(child)
-        elif kind not in _LEAVES:
+        elif kind not in LEAVES:
             self.value(node)
 
     def _assembly(self, node: SyntaxNode) -> None:
@@ -214,7 +226,7 @@ class EffectAnalysis:
         """Evaluate an expression: note its accesses, answer the roots of its value."""
         self._count()
         kind = node.kind
-        if kind in _LEAVES:
+        if kind in LEAVES:
             return NOTHING
         if kind in _PLACES or (kind is NodeKind.UNARY_OPERATOR and node.operator == "*"):
             return self._load(node, self.place(node))
@@ -369,7 +381,10 @@ class EffectAnalysis:
         values = [self.value(argument) for argument in arguments]
         function = self.tree.functions.get(reference.declaration)
         if function is not None:
-            return self.call(function, values, node)
+            outer, self._is_guarded = self._is_guarded, self._happens_seldom(node)
+            returned = self.call(function, values, node)
+            self._is_guarded = outer
+            return returned
         self._builtin(node, reference.name, arguments, values)
         return self._all if node.type.holds_pointer else NOTHING
 
@@ -447,24 +462,13 @@ class EffectAnalysis:
             reference = callee_of(node)
             if reference is None:
                 continue
-            if reference.name in FENCES and self._orders_global(node) and self._reads_global(loop):
+            if reference.name in FENCES and self._orders_global(node) and reads_global(self.tree, loop):
                 self._because(node, f"uses {reference.name} in a loop that reads global memory")
                 return
 
     def _orders_global(self, fence: SyntaxNode) -> bool:
         flags = self.tree.source(fence.children[1]) if len(fence.children) > 1 else ""
         return flags.strip("() ") != "CLK_LOCAL_MEM_FENCE"
-
-    def _reads_global(self, loop: SyntaxNode) -> bool:
-        functions = self.tree.functions
-        return any(
-            (
-                (node.kind in _PLACES or node.kind is NodeKind.UNARY_OPERATOR)
-                and node.type.space in (Space.GLOBAL, Space.GENERIC)
-            )
-            or (node.kind is NodeKind.DECL_REF and node.declaration in functions)
-            for node in loop.walk()
-        )
 
     # -- effects ---------------------------------------------------------------------------------
 
@@ -505,6 +509,8 @@ class EffectAnalysis:
             effects = self.arguments[root]
             effects.only_updates = False
             effects.reads |= reads
+            if reads and self._open_depth:
+                self._polled.add(root)
             if writes and not self._is_only_read(root):
                 effects.writes = True
                 effects.store_nbytes |= nbytes
@@ -543,7 +549,25 @@ class EffectAnalysis:
         names = sorted(self._names[root] for root in roots if root != STATIC)
         through = f" through '{names[0]}'" if len(names) == 1 else ""
         why = f", {self._refused}" if self._refused else ""
-        self._because(node, f"updates global memory atomically{through}{why}")
+        what = f"updates global memory atomically{through}{why}"
+        self._answers[node.begin, f"{self.lines.describe(node.begin)}: {what}"] = None
+        self._answering |= roots
+        if self._open_depth:
+            self._polled |= roots
+        name = callee.name if (callee := callee_of(node)) is not None else ""
+        is_known = len(roots) == 1 and STATIC not in roots and orders_nothing(self.tree, node, name)
+        self._is_seldom = self._is_seldom and is_known and self._happens_seldom(node)
+
+    def _happens_seldom(self, call: SyntaxNode) -> bool:
+        """Whether a call in the function that is being visited only happens where some condition holds."""
+        function = self._active[-1]
+        known = self._guarded.get(function)
+        if known is None:
+            body = self.tree.functions[function].body
+            known = self._guarded[function] = (
+                guarded_calls(self.tree, body) if body is not None else frozenset()
+            )
+        return self._is_guarded or id(call) in known
 
     def _spin(self, node: SyntaxNode) -> None:
         if self._loop_depth:
@@ -569,10 +593,3 @@ class EffectAnalysis:
 def _sizes(stored: Type) -> set[int]:
     largest, smallest = stored.scalar_nbytes
     return {largest, smallest}
-
-
-def is_zero(node: SyntaxNode, tree: Tree) -> bool:
-    """A null pointer constant."""
-    while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN, NodeKind.CAST) and len(node.operands) == 1:
-        node = node.operands[0]
-    return node.kind is NodeKind.INTEGER_LITERAL and tree.source(node).rstrip("uUlL") in ("0", "0x0", "NULL")

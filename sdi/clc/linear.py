@@ -7,7 +7,7 @@ asks has to know that values are small.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
@@ -15,6 +15,7 @@ from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Typ
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)[uUlL]*\Z")
 _IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z")
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
+_STEPS = frozenset({"++", "--", "x++", "x--", "&"})
 _DEEP = 50
 
 
@@ -68,6 +69,20 @@ def _multiplied(one: Linear, other: Linear) -> Linear:
     return found
 
 
+def changed_by(statements: Iterable[SyntaxNode]) -> set[int]:
+    """The variables that some statements change, or take the address of."""
+    found = set()
+    for statement in statements:
+        for node in statement.walk():
+            is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in _STEPS
+            is_assignment = node.kind is NodeKind.COMPOUND_ASSIGNMENT or (
+                node.kind is NodeKind.BINARY_OPERATOR and node.operator == "="
+            )
+            if is_step or is_assignment:
+                found.add(_root(node.operands[0]))
+    return found
+
+
 class Locals:
     """The variables of one kernel.
 
@@ -90,28 +105,9 @@ class Locals:
                     self._values[node.declaration] = node.operands[0]
             elif node.kind is NodeKind.DECL_REF:
                 self._types[node.declaration] = node.type
-        self.changed = self.changed_in([body])
+        self.changed = changed_by([body])
         self.known: dict[int, Linear] = {}
         self.inductions: set[Symbol] = set()
-
-    def changed_in(self, statements: Sequence[SyntaxNode]) -> set[int]:
-        """The variables that some statements change, or take the address of."""
-        found = set()
-        for statement in statements:
-            for node in statement.walk():
-                is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in (
-                    "++",
-                    "--",
-                    "x++",
-                    "x--",
-                    "&",
-                )
-                is_assignment = node.kind is NodeKind.COMPOUND_ASSIGNMENT or (
-                    node.kind is NodeKind.BINARY_OPERATOR and node.operator == "="
-                )
-                if is_step or is_assignment:
-                    found.add(_root(node.operands[0]))
-        return found
 
     def assigned_once(self, variable: int, assignment: SyntaxNode) -> None:
         """Take an assignment for the only value of a variable, if there is no other."""

@@ -56,6 +56,8 @@ class KernelModel:
     line of the user's text.  ``prints``: it may call printf.  ``follows_pointers``: it may reach memory
     through pointers that are in memory, or what it does may depend on the value of one.
     ``appends``: the atomic additions whose results it uses, all of which append; none where it runs whole.
+    ``watched``: else, the arguments through which it uses results of atomic functions, if that may be seldom
+    and it waits for nobody: it may be split while at most one member changes what these name.
     """
 
     name: str
@@ -67,6 +69,7 @@ class KernelModel:
     prints: bool = False
     follows_pointers: bool = False
     appends: tuple[Append, ...] = ()
+    watched: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

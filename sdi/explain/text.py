@@ -27,6 +27,12 @@ def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
     if note.follows_pointers:
         lines.append("  follows pointers: members use shared virtual memory where the application has it")
     lines += [_append_line(each) for each in note.appends]
+    if note.watched:
+        names = ", ".join(note.watched)
+        lines.append(
+            f"  uses results of atomic functions on {names}: counts as it is where at most one member has "
+            "changed that; else members run one after the other"
+        )
     precisions = {p.name: p for p in launch.precision} if launch else {}
     for argument in note.arguments:
         lines += _argument_lines(argument)

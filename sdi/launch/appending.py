@@ -1,9 +1,10 @@
-"""Launches whose members append, each from where the counters stood before: ``sdi.appends``.
+"""Launches that use results of atomic functions, each member on copies of its own.
 
-Once the members are done their counters are looked at.  What each has appended is moved behind what the ones
-before it have, and the counters are added up.  Where that is not what one device could have done, a limit
-being reached, nothing of it counts, and the assignments run one after the other.  Source:
-design/0023-atomics-that-answer.md.
+Where members append, each from where the counters stood before, the counters are looked at once they are
+done.  What each has appended is moved behind what the ones before it have, and the counters are added up.
+What else results are used for counts as it is where at most one member has changed what all watch.  Where it
+is not what one device could have done, nothing of it counts, and the assignments run one after the other.
+Source: design/0023-atomics-that-answer.md.
 
 Owned by: sdi-scheduler.
 """
@@ -82,11 +83,11 @@ class AppendedRange:
 
 Ran = tuple[list[Ticket], Sequence[AppendedRange] | None]
 """A chunk that was issued: its tickets, those of its assignments first, and what it has appended; None where
-that depends on the order of work-items, as a limit was reached."""
+that depends on the order of work-items."""
 
 
 class Appender:
-    """Issues launches that append."""
+    """Issues such launches."""
 
     def __init__(self, memory: VirtualMemory, issuer: Issuer) -> None:
         self._memory = memory
@@ -104,16 +105,24 @@ class Appender:
             raise DeviceFailed(binding.kernel.model.name, "a member was lost while the launch waited")
         if any(ticket.error is not None for ticket in waits):
             return self._failed(started, issue), ()
-        attempts, found = binding.kernel.attempts, self._counted(binding, started, counts)
-        pieces = None if found is None else self._pieces(binding, started, found)
-        if found is None or pieces is None:
-            attempts.undone += 1
-            self._issuer.undo(started)
-            return (yield from self._one_by_one(binding, number, where, everyone, issue)), None
-        attempts.stood += 1
-        moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
-        tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
-        return tickets, _appended(binding, found)
+        attempts = binding.kernel.attempts
+        if binding.kernel.model.watched:
+            changed = _changed_by(counts)
+            if changed <= 1:
+                attempts.stood += 1
+                tickets = [*started.tickets, *self._issuer.finish(started, issue)]
+                return tickets, None if changed else ()
+        else:
+            found = self._counted(binding, started, counts)
+            pieces = None if found is None else self._pieces(binding, started, found)
+            if found is not None and pieces is not None:
+                attempts.stood += 1
+                moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
+                tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
+                return tickets, _appended(binding, found)
+        attempts.undone += 1
+        self._issuer.undo(started)
+        return (yield from self._one_by_one(binding, number, where, everyone, issue)), None
 
     def _failed(self, started: Started, issue: Issue) -> list[Ticket]:
         """A member did not do its part: who reads what was to be appended fails as it did."""
@@ -146,16 +155,17 @@ class Appender:
     # -- counters ---------------------------------------------------------------------------------
 
     def _counts(self, started: Started, issue: Issue) -> tuple[dict[int, list[Numbers]], list[Ticket]]:
-        """By buffer, the counters before and after the launch, of each member; when the tickets are done."""
+        """By buffer, what is watched, or counters: before the launch, and of each member after it.
+
+        Once the tickets are done.
+        """
         memory = self._memory
         found: dict[int, list[Numbers]] = {}
         waits: list[Ticket] = list(started.tickets)
         for used in started.chunk.plan.buffers:
-            for merged in used.merged if used.appended is None else ():
-                if merged.update is None or not used.is_counter:
-                    continue
+            for merged in used.merged if used.is_counter or used.is_watched else ():
                 waits += used.buffer.dependencies[HOST].before_read(merged.over)
-                kind = np.dtype(f"i{merged.update.nbytes}")
+                kind = np.dtype(np.uint8 if merged.update is None else f"i{merged.update.nbytes}")
                 copies = [memory.memories.host_array(used.buffer, merged.over).view(kind)]
                 for k, member in enumerate(started.members):
                     content = memoryview(bytearray(merged.over.nbytes))
@@ -312,6 +322,12 @@ class Appender:
 
         ticket.when_done(lambda _ticket: self._post(finished))
         return ticket
+
+
+def _changed_by(copies: dict[int, list[Numbers]]) -> int:
+    """How many members changed anything of what is watched."""
+    changes = [[not np.array_equal(before, own) for own in after] for before, *after in copies.values()]
+    return sum(map(any, zip(*changes, strict=True)))
 
 
 def _is_below(counted: _Counted, values: Sequence[ArgumentValue]) -> bool:

@@ -15,7 +15,8 @@ from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
-from sdi.launch.plan import BufferPlan, CutPlan, CutPlans, candidate_plans, cheapest
+from sdi.launch.cuts import candidate_plans, cheapest
+from sdi.launch.plan import BufferPlan, CutPlan, CutPlans
 from sdi.launch.recording import Recording
 from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, Int3
@@ -87,7 +88,7 @@ class Chunk:
 
     def __post_init__(self) -> None:
         merges = any(used.merged for used in self.plan.buffers)
-        self.is_repeatable = not (self.mapped or merges or self.plan.images or self.plan.hands_out)
+        self.is_repeatable = not (self.mapped or merges or self.plan.images or self.plan.is_attempt)
 
     def states(self) -> tuple[State | None, ...]:
         """Those that the plan's buffers are in."""

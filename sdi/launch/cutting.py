@@ -12,7 +12,8 @@ from typing import Literal
 
 from sdi.devices.capabilities import MemberKind
 from sdi.launch.copy_costs import between_nodes, merge_ns, missing_nbytes, move_ns, order
-from sdi.launch.plan import CutPlan, CutPlans, candidate_plans, cheapest
+from sdi.launch.cuts import candidate_plans, cheapest
+from sdi.launch.plan import CutPlan, CutPlans
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, ShareEpoch, Speeds
 from sdi.partition.budget import Budget

@@ -290,7 +290,7 @@ class Launcher:
             if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
                 run = partial(self._run, binding, number, where, is_usual, issue)
                 issued = yield from self._verifier.launch(binding, run, issue)
-            elif chunk.plan.hands_out:
+            elif chunk.plan.is_attempt:
                 issued, _ = yield from self._appender.launch(binding, number, where, self._everyone, issue)
                 if is_measured and not kernel.attempts.undone:
                     self._measure(kernel, launch_plan, chunk, issued)
@@ -326,7 +326,7 @@ class Launcher:
         self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
     ) -> Steps[Ran]:
         """Issue a chunk that is verified."""
-        if binding.launch_plan.chunks[number].plan.hands_out:
+        if binding.launch_plan.chunks[number].plan.is_attempt:
             return (yield from self._appender.launch(binding, number, where, self._everyone, issue))
         return self._issuer.issue(binding, number, where, is_usual, issue).tickets, ()
 
@@ -448,7 +448,7 @@ class Launcher:
         made = LaunchPlan(
             ndrange, chosen, groups, why_whole, chunks, history, history.version, tuple(self._capacities())
         )
-        made.plans = plans if chosen.hands_out else None
+        made.plans = plans if chosen.is_attempt else None
         if len(groups) > 1 and len(chunks) == 1:
             made.epoch = self._cutter.epoch(history, chosen)
         return made
@@ -460,7 +460,7 @@ class Launcher:
 
     def _is_valid(self, kernel: Kernel, launch_plan: LaunchPlan) -> bool:
         """Whether it may be used again as it is; forgotten if that will never be so."""
-        is_given_up = launch_plan.plan.hands_out and kernel.attempts.why_not(len(self._everyone))
+        is_given_up = launch_plan.plan.is_attempt and kernel.attempts.why_not(len(self._everyone))
         if is_given_up or not launch_plan.is_valid():
             kernel.forget(launch_plan)
             return False
@@ -505,7 +505,7 @@ class Launcher:
             return "SDI_SPLIT=never"
         if ndrange.total_groups == 1:
             return "one work-group"
-        return kernel.attempts.why_not(len(self._everyone)) if kernel.model.appends else ""
+        return kernel.attempts.why_not(len(self._everyone))
 
     def _best_member(self, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
         """Where one member runs all of a launch, and whether it does so whenever its buffers are as they are.
@@ -573,8 +573,8 @@ def _unsafe(chunks: Sequence[Chunk]) -> str:
     mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
     if mixed:
         return mixed
-    if any(chunk.plan.hands_out and chunk.mapped for chunk in chunks):
-        return "appends, and uses what is larger than a member's memory"
+    if any(chunk.plan.is_attempt and chunk.mapped for chunk in chunks):
+        return "uses results of atomic functions, and what is larger than a member's memory"
     if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
         return "updates atomically what is larger than a member's memory"
     return ""

@@ -34,9 +34,10 @@ _Touched = tuple[
     bool,
     ByteRange | None,
     bool,
+    bool,
 ]
 """All that a ``BufferPlan`` says but of which buffer."""
-_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[tuple[_Touched, ...], bool]]
+_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[tuple[_Touched, ...], bool, str]]
 
 
 class PlanMemory:
@@ -57,7 +58,7 @@ class PlanMemory:
             return None
         self._known.move_to_end(key)
         made = [BufferPlan(buffer, *touched) for buffer, touched in zip(buffers, found[0], strict=True)]
-        return CutPlan(boxes, tuple(made), hands_out=found[1])
+        return CutPlan(boxes, tuple(made), is_attempt=found[1], refusal=found[2])
 
     def keep(self, key: PlanKey, exact: bool, plan: CutPlan) -> None:
         """Remember ``plan``, which names its buffers in the order of their numbers and no images."""
@@ -76,10 +77,11 @@ class PlanMemory:
                 p.mixed,
                 p.appended,
                 p.is_counter,
+                p.is_watched,
             )
             for p in plan.buffers
         )
-        plans[plan.boxes, exact] = touched, plan.hands_out
+        plans[plan.boxes, exact] = touched, plan.is_attempt, plan.refusal
         more = 1 + sum(
             sum(
                 len(assignment.needs.regions) + len(assignment.owns.regions)

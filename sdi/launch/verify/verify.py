@@ -388,15 +388,20 @@ class Verifier:
 def _determined(check: _Check, buffer: VirtualBuffer, split: Bytes, whole: Bytes) -> tuple[Bytes, Bytes]:
     """Results of both runs as far as one device determines them: what was appended without its order.
 
-    Where a limit was reached, it is open what was appended.
+    Where a limit was reached, or one member changed what all watch, it is open what was stored.
     """
-    used = next(each for each in check.binding.launch_plan.plan.buffers if each.buffer is buffer)
-    if used.appended is None:
+    plans = check.binding.launch_plan.plan.buffers
+    used = next(each for each in plans if each.buffer is buffer)
+    is_open = check.appended is None
+    left_out = [used.appended] if is_open and used.appended is not None else []
+    if is_open and any(each.is_watched for each in plans):
+        left_out += [merged.over for merged in used.merged if merged.update is None]
+    if used.appended is None and not left_out:
         return split, whole
     split, whole = split.copy(), whole.copy()
-    if check.appended is None:
+    for over in left_out:
         for content in (split, whole):
-            content[used.appended.start : used.appended.stop] = 0
+            content[over.start : over.stop] = 0
     for each in check.appended or ():
         if each.buffer == buffer.id:
             for content in (split, whole):
