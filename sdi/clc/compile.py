@@ -219,9 +219,13 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
             )
         )
     assert function.definition is not None
-    is_printing, why_whole = prints(tree, function), analysis.why_whole
-    if is_printing and (analysis.appends or analysis.watched):  # what runs again would print again
-        why_whole = why_whole or "prints, and uses results of atomic functions"
+    is_printing, follows = prints(tree, function), follows_pointers(tree, function)
+    why_whole = analysis.why_whole
+    if analysis.appends or analysis.watched:
+        if is_printing:  # what runs again would print again
+            why_whole = why_whole or "prints, and uses results of atomic functions"
+        if follows:
+            why_whole = why_whole or "follows pointers, and uses results of atomic functions"
     return KernelModel(
         name=function.name,
         arguments=tuple(found),
@@ -230,7 +234,7 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
         why_whole=why_whole,
         line=lines.place(function.definition.location)[1],
         prints=is_printing,
-        follows_pointers=follows_pointers(tree, function),
+        follows_pointers=follows,
         appends=() if why_whole else analysis.appends,
         watched=() if why_whole else analysis.watched,
     )

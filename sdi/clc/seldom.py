@@ -55,8 +55,8 @@ def _values(body: SyntaxNode) -> dict[int, list[SyntaxNode]]:
 def _is_data(
     tree: Tree, condition: SyntaxNode, values: Mapping[int, Sequence[SyntaxNode]], seen: set[int]
 ) -> bool:
-    """Whether a value is more than a little made of ids, sizes and scalar arguments: in memory, or computed at
-    length, as a hash is.
+    """Whether a value is more than a little made of ids, sizes and scalar arguments: in memory, or computed
+    at length, as a hash is.
     """
     for number, node in enumerate(condition.walk()):
         is_target = node.kind is NodeKind.UNARY_OPERATOR and node.operator == "*"

@@ -9,8 +9,8 @@ from sdi.explain.notes import KernelNote, LaunchNote, note_launch
 from sdi.explain.text import kernel_lines, member_lines
 from sdi.launch.arguments import BufferArgument
 from sdi.launch.counters import Counters, LastLaunch, PatternSums
-from sdi.launch.kernel import Attempts
 from sdi.launch.patterns import described
+from sdi.partition.learnt import Attempts
 
 
 @dataclass(frozen=True, slots=True)

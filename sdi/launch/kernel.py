@@ -23,6 +23,7 @@ from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, ShareEpoch, edges_of
 from sdi.partition.gain import Span
 from sdi.partition.history import LaunchHistory
+from sdi.partition.learnt import Attempts
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric
@@ -197,26 +198,6 @@ class Recent(Generic[_Key, _Value]):
         self._keys.clear()
 
 
-@dataclass(slots=True)
-class Attempts:
-    """Launches that members began without knowing whether the result would be one of a single device.
-
-    ``stood``, ``undone``: how many it was, and how many had to run again, one member after the other.
-    """
-
-    stood: int = 0
-    undone: int = 0
-
-    def why_not(self, members: int) -> str:
-        """Why more of them would lose time; empty where they would not.
-
-        What stands saves the work of all members but one, and what is undone costs one member's.
-        """
-        if self.undone <= self.stood * (members - 1):
-            return ""
-        return f"of {self.stood + self.undone} launches that were split {self.undone} had to run again"
-
-
 class Kernel:
     """One kernel of a build, with how its launches are arranged.  Owned by: sdi-scheduler.
 
@@ -348,3 +329,5 @@ class Build:
         """Its kernels begin with what earlier runs learnt."""
         for kernel in self.kernels:
             kernel.page = pages.page(kernel.model.name) if pages is not None else None
+            if pages is not None and (kernel.model.appends or kernel.model.watched):
+                kernel.attempts = pages.attempts(kernel.model.name)

@@ -188,6 +188,19 @@ def test_a_helper_that_appends_keeps_its_kernels_whole() -> None:
     assert model.why_whole and not model.appends
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        'int p = atomic_inc(n); out[p] = g; printf("%d", g);',
+        "int p = atomic_inc(n); out[p] = g; *(global int *)(ulong)m[0] = 1;",
+    ],
+)
+def test_what_can_not_be_undone_or_may_reach_anything_runs_whole(body: str) -> None:
+    model = kernel(INTS + ", global const int *m", body)
+    assert model.why_whole
+    assert not (model.appends or model.watched)
+
+
 def test_what_is_found_of_cells_with_room_for_some() -> None:
     (append,) = kernel(*APPENDS["cells"]).appends
     (store,) = append.stores

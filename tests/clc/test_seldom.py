@@ -18,7 +18,7 @@ WATCHED = {
     "behind another condition": "if (in[g] == 7 && atomic_xchg(n, 1) == 0) x[0] = g;",
     "as a choice": "x[g] = in[g] == 7 ? atomic_add(n, 2) : 0;",
     "in a counted loop": "for (int i = 0; i < 9; i++) if (in[i] == g && atomic_inc(n) == 0) x[0] = i;",
-    "in strides": "for (int i = g; i < 99; i += get_global_size(0)) if (in[i] == 7 && !atomic_inc(n)) x[0] = i;",
+    "in strides": "for (int i = g; i < m; i += get_global_size(0)) if (in[i] && !atomic_inc(n)) x[0] = i;",
     "by a hash": "uint h = g; for (int i = 0; i < 9; i++) h = h * 33u ^ (h >> 5);"
     " if (h == m && atomic_xchg(n, 1) == 0) x[0] = g;",
     "in a helper": "if (in[g] == 7 && claim(n)) x[0] = g;",
