@@ -35,11 +35,21 @@ def value_of(polynomial: Polynomial, values: Sequence[object]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """Integers of ``nbytes`` each that an argument points to."""
+
+    argument: int
+    nbytes: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AppendStore:
     """What is stored for place p of a counter: all elements from ``scale`` p + ``start`` on, ``abs(scale)``
     of them, of ``element_nbytes`` each, through ``argument``.
 
-    ``stride``: of counters in an array, times the counter's index is added.
+    ``stride``: of counters in an array, times the counter's index is added.  ``base``: of these, the one with
+    the counter's index is added.
     """
 
     argument: int
@@ -47,6 +57,7 @@ class AppendStore:
     scale: int
     start: Polynomial
     stride: Polynomial = ()
+    base: Load | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,7 @@ class Append:
     """One atomic addition, of at least 0, whose result only says where to store, or is compared with limits.
 
     ``counter``: the argument with counters of ``nbytes`` each.  ``index``: which of them, None: any.
-    ``line``: of the user's text.
+    ``line``: of the user's text.  ``reads``: the arguments whose memory says where; nobody may change it.
     """
 
     counter: int
@@ -74,3 +85,4 @@ class Append:
     stores: tuple[AppendStore, ...]
     limits: tuple[Limit, ...]
     line: int
+    reads: tuple[int, ...] = ()

@@ -12,15 +12,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sdi.appends import Append, AppendStore, Limit, Polynomial, Scalar
+from sdi.appends import Append, AppendStore, Limit, Load, Polynomial, Scalar
 from sdi.clc.atomics import unused_calls
+from sdi.clc.covering import Refused, Store, Trip, filled
 from sdi.clc.frontend.builtins import Action, action_of
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, callee_of
-from sdi.clc.linear import ONE, Linear, Locals, Symbol, added, changed_by, divided, scaled, without
+from sdi.clc.linear import ONE, Linear, Locals, Symbol, added, changed_by, scaled, without
 from sdi.clc.preprocess.lines import LineMap
 
 _ADDS = re.compile(r"(?:(?:atomic|atom)_(?:add|inc)|atomic_fetch_add(?:_explicit)?)\Z")
 _VSTORE = re.compile(r"vstore(2|3|4|8|16)\Z")
+_COMPONENTS = re.compile(r"\s*\.\s*(?:([sS])([0-9a-fA-F]+)|([xyzw]+))\Z")
 _LEAVES = frozenset({NodeKind.RETURN, NodeKind.BREAK, NodeKind.CONTINUE})
 _JUMPS = frozenset({NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL, NodeKind.ASM})
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -34,10 +36,6 @@ _GIVEN = frozenset({NodeKind.PAREN, NodeKind.UNEXPOSED, NodeKind.CAST, NodeKind.
 _COUNTER_NBYTES = (4, 8)
 
 
-class _Refused(Exception):
-    """Why a result is used in another way; ``args[0]``: for the user."""
-
-
 @dataclass(frozen=True, slots=True)
 class FoundAppends:
     """``calls``: the ``id()`` of the calls' nodes.  ``refused``: why there are none, empty where no result is
@@ -47,26 +45,6 @@ class FoundAppends:
     appends: tuple[Append, ...] = ()
     calls: frozenset[int] = frozenset()
     refused: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Trip:
-    """A loop around stores: ``symbol`` goes from 0 in steps of ``step`` while it is less than ``stop``."""
-
-    symbol: Symbol
-    step: int
-    stop: Linear
-
-
-@dataclass(frozen=True, slots=True)
-class _Store:
-    """One store: ``index`` in elements, as many of them as ``width``."""
-
-    argument: int
-    element_nbytes: int
-    index: Linear
-    width: int
-    trip: _Trip | None
 
 
 @dataclass(slots=True)
@@ -81,7 +59,7 @@ class _Site:
     index: Linear
     statement: SyntaxNode
     rest: Sequence[SyntaxNode]
-    stores: list[_Store] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
 
 
@@ -96,7 +74,7 @@ def find_appends(tree: Tree, kernel: Function, lines: LineMap) -> FoundAppends:
         return FoundAppends()
     try:
         found = _Finder(tree, kernel, body, lines).find(calls)
-    except _Refused as why:
+    except Refused as why:
         return FoundAppends(refused=str(why))
     return FoundAppends(tuple(found), frozenset(map(id, calls)))
 
@@ -122,13 +100,14 @@ class _Finder:
         self.types = [p.type for p in kernel.parameters]
         self.locals = Locals(tree, body, self.parameters)
         self.parents = {id(child): node for node in body.walk() for child in node.children}
+        self.trip: Trip | None = None  # around the statements that are looked at
         self.accounted: set[int] = set()  # references whose part is known, by their nodes' ids
         self.sites: list[_Site] = []
 
     def find(self, calls: Sequence[SyntaxNode]) -> list[Append]:
-        """All appends.  Raises _Refused."""
+        """All appends.  Raises Refused."""
         if any(node.kind in _JUMPS for node in self.body.walk()):
-            raise _Refused("beside jumps or assembly")
+            raise Refused("beside jumps or assembly")
         self.sites = [self._site(call) for call in calls]
         self._find_limits()
         for site in self.sites:
@@ -146,22 +125,22 @@ class _Finder:
         callee = callee_of(call)
         assert callee is not None
         if not _ADDS.match(callee.name):
-            raise _Refused(f"by {callee.name}")
+            raise Refused(f"by {callee.name}")
         counter, nbytes, index = self._counter(call.children[1])
         is_one = callee.name.endswith("_inc")
         addend = {ONE: 1} if is_one else self.locals.linear(call.children[2])
         if addend is None:
-            raise _Refused("and adds what is not followed")
+            raise Refused("and adds what is not followed")
         symbol = self._symbol(call)
         self.locals.known[id(call)] = {(symbol,): 1}
         statement, rest = self._place(call)
         site = _Site(call, symbol, addend, counter, nbytes, index, statement, rest)
         changed = changed_by([*rest, statement])
         for form in (addend, index):
-            if any(each.number in changed for key in form for each in key if each.kind == "variable"):
-                raise _Refused("and changes what it adds, or where, before it stores")
+            if self.locals.numbers(form) & changed:
+                raise Refused("and changes what it adds, or where, before it stores")
         if not self.locals.is_positive(addend, call):
-            raise _Refused("and may add less than nothing: what it adds should be unsigned")
+            raise Refused("and may add less than nothing: what it adds should be unsigned")
         return site
 
     def _counter(self, pointer: SyntaxNode) -> tuple[int, int, Linear]:
@@ -180,18 +159,18 @@ class _Finder:
         argument = self._argument(node)
         pointee, of_call = self.types[argument].element, pointer.type.element
         if pointee is None or of_call is None or pointee.nbytes != of_call.nbytes:
-            raise _Refused("through a pointer to another type")
+            raise Refused("through a pointer to another type")
         if pointee.space is not Space.GLOBAL or pointee.nbytes not in _COUNTER_NBYTES or index is None:
-            raise _Refused("of a counter that is not followed")
+            raise Refused("of a counter that is not followed")
         if pointee.form is not Form.INTEGER and "_Atomic" not in pointee.canonical:
-            raise _Refused("of a counter that is no integer")
+            raise Refused("of a counter that is no integer")
         return argument, pointee.nbytes, index
 
     def _argument(self, node: SyntaxNode) -> int:
         """The number of the kernel argument that ``node`` refers to, which nothing changes."""
         number = self.parameters.get(node.declaration) if node.kind is NodeKind.DECL_REF else None
         if number is None or node.declaration in self.locals.changed:
-            raise _Refused("through what is no argument of the kernel")
+            raise Refused("through what is no argument of the kernel")
         self.accounted.add(id(node))
         return number
 
@@ -202,7 +181,7 @@ class _Finder:
             if parent.operator not in ("", "+", "-", "*") or (
                 not parent.operator and len(parent.operands) != 1
             ):
-                raise _Refused("and does more with the result than add to it")
+                raise Refused("and does more with the result than add to it")
             node = parent
         if parent.kind is NodeKind.VAR_DECL:
             statement = self.parents[id(parent)]
@@ -210,7 +189,7 @@ class _Finder:
         elif parent.operator == "=" and node is parent.operands[1]:
             statement, variable = parent, _inner(parent.operands[0])
             if variable.kind is not NodeKind.DECL_REF or variable.declaration in self.parameters:
-                raise _Refused("and stores the result itself")
+                raise Refused("and stores the result itself")
             self.locals.assigned_once(variable.declaration, parent)
             self._has_result(variable.declaration, node, call)
             self.accounted.add(id(variable))
@@ -219,7 +198,7 @@ class _Finder:
         elif parent.kind is NodeKind.CALL:
             statement = parent
         else:
-            raise _Refused("and does more with the result than store there")
+            raise Refused("and does more with the result than store there")
         block = self.parents[id(statement)] if statement is not self.body else statement
         if block.kind is NodeKind.COMPOUND:
             at = next(k for k, each in enumerate(block.children) if each is statement)
@@ -227,21 +206,21 @@ class _Finder:
         elif block.kind in _BODIES and any(each is statement for each in block.operands[_BODIES[block.kind]]):
             rest = ()
         else:
-            raise _Refused("where it is not clear what follows")
+            raise Refused("where it is not clear what follows")
         if any(each.kind in (NodeKind.CASE, NodeKind.DEFAULT) for each in _walk(rest)):
-            raise _Refused("in a switch")
+            raise Refused("in a switch")
         for variable_use in self._uses_of_result(statement):
             if not any(variable_use.begin >= each.begin and variable_use.end <= each.end for each in rest):
-                raise _Refused("and uses the result elsewhere")
+                raise Refused("and uses the result elsewhere")
         return statement, rest
 
     def _has_result(self, variable: int, value: SyntaxNode, call: SyntaxNode) -> None:
-        """Raise _Refused unless the variable has the result, plus and times integers, for good."""
+        """Raise Refused unless the variable has the result, plus and times integers, for good."""
         form = self.locals.linear(value)
         if form is None or not any(self._symbol(call) in key for key in form):
-            raise _Refused("and does more with the result than add to it")
+            raise Refused("and does more with the result than add to it")
         if self.locals.definition(variable) is not value:
-            raise _Refused("and changes the variable that has the result, or it is no integer of its own")
+            raise Refused("and changes the variable that has the result, or it is no integer of its own")
 
     def _symbol(self, call: SyntaxNode) -> Symbol:
         return Symbol("place", call.begin)
@@ -262,7 +241,7 @@ class _Finder:
         while (parent := self.parents[id(node)]).kind is NodeKind.PAREN:
             node = parent
         if parent.operator != "=" or parent.operands[0] is not node:
-            raise _Refused("and does more at the place than store there")
+            raise Refused("and does more at the place than store there")
         return parent
 
     # -- what follows it --------------------------------------------------------------------------
@@ -271,11 +250,11 @@ class _Finder:
         if self._stores_at_once(site):
             self._stores(site, [site.statement], None, True)
             if not site.stores:
-                raise _Refused("and does more with the result than store there")
+                raise Refused("and does more with the result than store there")
         self._stores(site, site.rest, None, True)
 
     def _stores(
-        self, site: _Site, statements: Sequence[SyntaxNode], trip: _Trip | None, is_sure: bool
+        self, site: _Site, statements: Sequence[SyntaxNode], trip: Trip | None, is_sure: bool
     ) -> bool:
         """Note the stores that surely happen; whether what comes behind is reached for sure."""
         for node in statements:
@@ -289,7 +268,9 @@ class _Finder:
                     trip is None and is_sure and (inner := self._trip(site, node)) is not None
                 ):
                     self.locals.inductions.add(inner.symbol)
+                    self.trip = inner
                     is_sure = self._stores(site, node.operands[3:], inner, is_sure)
+                    self.trip = None
                     self.locals.inductions.discard(inner.symbol)
                 case NodeKind.BINARY_OPERATOR if node.operator == "=" and is_sure:
                     self._store(site, node, trip)
@@ -306,8 +287,11 @@ class _Finder:
             return True
         return statement.operator == "=" and _inner(statement.operands[0]).kind is not NodeKind.DECL_REF
 
-    def _store(self, site: _Site, node: SyntaxNode, trip: _Trip | None) -> None:
-        target = _inner(node.operands[0])
+    def _store(self, site: _Site, node: SyntaxNode, trip: Trip | None) -> None:
+        target, parts = _inner(node.operands[0]), frozenset[str]()
+        if len(target.operands) == 1 and _inner(target.operands[0]).kind is NodeKind.ARRAY_SUBSCRIPT:
+            parts = self._parts(target)
+            target = _inner(target.operands[0])
         if target.kind is not NodeKind.ARRAY_SUBSCRIPT:
             return
         base, index = _inner(target.operands[0]), self.locals.linear(target.operands[1])
@@ -315,9 +299,32 @@ class _Finder:
             return
         self._account(target.operands[1])
         nbytes = target.type.nbytes
-        self._keep(site, _Store(self._argument(base), nbytes, index, 1, trip))
+        self._keep(site, Store(self._argument(base), nbytes, index, 1, trip, parts))
 
-    def _vector_store(self, site: _Site, node: SyntaxNode, trip: _Trip | None) -> None:
+    def _parts(self, node: SyntaxNode) -> frozenset[str]:
+        """The member of a structure, or the components of a vector, that ``node`` is.  Raises Refused."""
+        (whole,) = node.operands
+        if node.kind is NodeKind.MEMBER_REF and whole.type.form is Form.RECORD:
+            return frozenset({node.name})
+        found = _COMPONENTS.match(self.tree.text[whole.end : node.end])
+        if node.kind is not NodeKind.UNEXPOSED or whole.type.form is not Form.VECTOR or found is None:
+            raise Refused("and stores to parts of places that are not followed")
+        numbers = found[2] if found[1] else [f"{'xyzw'.index(each):x}" for each in found[3]]
+        return frozenset(each.lower() for each in numbers)
+
+    def _all_parts(self, argument: int) -> frozenset[str]:
+        """Of an element; none where these are not known."""
+        pointee = self.types[argument].element
+        if pointee is None or pointee.form is not Form.RECORD:
+            return frozenset(f"{each:x}" for each in range(pointee.count)) if pointee else frozenset()
+        for declared in _walk(self.tree.declarations):
+            if declared.kind is NodeKind.STRUCT_DECL and declared.declaration == pointee.record:
+                fields = [each.name for each in declared.children if each.kind is NodeKind.FIELD_DECL]
+                if fields:
+                    return frozenset(fields) if all(fields) else frozenset()
+        return frozenset()
+
+    def _vector_store(self, site: _Site, node: SyntaxNode, trip: Trip | None) -> None:
         callee = callee_of(node)
         match = _VSTORE.match(callee.name) if callee is not None else None
         if match is None or len(node.children) != 4:
@@ -328,15 +335,15 @@ class _Finder:
         self._account(node.children[2])
         width, element = int(match[1]), node.children[3].type.element
         assert element is not None
-        self._keep(site, _Store(self._argument(base), element.nbytes, scaled(index, width), width, trip))
+        self._keep(site, Store(self._argument(base), element.nbytes, scaled(index, width), width, trip))
 
-    def _keep(self, site: _Site, store: _Store) -> None:
+    def _keep(self, site: _Site, store: Store) -> None:
         pointee = self.types[store.argument].element
         if pointee is None or pointee.nbytes != store.element_nbytes or pointee.space is not Space.GLOBAL:
-            raise _Refused("and stores through a pointer to another type")
+            raise Refused("and stores through a pointer to another type")
         site.stores.append(store)
 
-    def _trip(self, site: _Site, node: SyntaxNode) -> _Trip | None:
+    def _trip(self, site: _Site, node: SyntaxNode) -> Trip | None:
         """The loop, if it counts up from 0 and runs as often as its condition says."""
         if len(node.operands) != 4:
             return None
@@ -355,14 +362,14 @@ class _Finder:
             return None
         if condition.operator == "!=" and by != 1:
             return None
-        if declared.declaration in changed_by([body]) or symbol.number in _numbers(stop):
+        if declared.declaration in changed_by([body]) or symbol.number in self.locals.numbers(stop):
             return None
         changed = changed_by([*site.rest, site.statement])
-        if any(number in changed for number in _numbers(stop)):
+        if self.locals.numbers(stop) & changed:
             return None
         if any(each.kind in _LEAVES for each in body.walk()):
             return None
-        return _Trip(symbol, by, stop)
+        return Trip(symbol, by, stop)
 
     def _step(self, node: SyntaxNode, variable: int) -> int | None:
         """By how much a loop's last part increases ``variable``."""
@@ -382,11 +389,18 @@ class _Finder:
         """Note the comparisons of results with limits."""
         for node in self.body.walk():
             if node.kind is NodeKind.BINARY_OPERATOR and node.operator in _FLIPPED:
-                found = self._compared(node)
-                if found is not None:
-                    site, limit, _ = found
-                    site.limits.append(limit)
-                    self._account(node)
+                self._limited(node)
+
+    def _limited(self, node: SyntaxNode) -> bool | None:
+        """Note a comparison with a limit; what comes out below it, None where it is something else."""
+        found = self._compared(node)
+        if found is None:
+            return None
+        site, limit, truth = found
+        if limit not in site.limits:
+            site.limits.append(limit)
+        self._account(node)
+        return truth
 
     def _truth(self, condition: SyntaxNode) -> bool | None:
         """What a condition of nothing but limits is while none is reached; None for other ones."""
@@ -396,8 +410,7 @@ class _Finder:
             if None in both:
                 return None
             return all(both) if node.operator == "&&" else any(both)
-        found = self._compared(node) if node.operator in _FLIPPED else None
-        return None if found is None else found[2]
+        return self._limited(node) if node.operator in _FLIPPED else None
 
     def _compared(self, node: SyntaxNode) -> tuple[_Site, Limit, bool] | None:
         """Whose result is compared, with what limit, and what comes out below it."""
@@ -418,11 +431,16 @@ class _Finder:
             # The least that a place is below the counter's last value.
             least = site.addend.get(ONE, 0) if list(site.addend) == [ONE] else 0
             rest = added(more, scaled(site.addend, -1))
+            trip = self.trip
+            if trip is not None and trip.step == 1 and trip.stop == site.addend:
+                last = without(more, (trip.symbol,))  # which is at most what is added, less 1
+                if more.get((trip.symbol,)) == 1 and set(last) <= {ONE} and last.get(ONE, 0) >= 0:
+                    more, least = {ONE: last.get(ONE, 0)}, 1
             if set(more) <= {ONE} and more.get(ONE, 0) >= 0:
                 beyond = more.get(ONE, 0) - least
             elif set(rest) <= {ONE} and rest.get(ONE, 0) >= 0:
                 changed = changed_by([*site.rest, site.statement])
-                if any(number in changed for number in _numbers(more)):
+                if self.locals.numbers(more) & changed:
                     return None
                 beyond = rest.get(ONE, 0)
             else:
@@ -451,7 +469,7 @@ class _Finder:
                 self.accounted.add(id(each))
 
     def _require_accounted(self) -> None:
-        """Raise _Refused where a result, a counter or what is stored to is used in another way."""
+        """Raise Refused where a result, a counter or what is stored to is used in another way."""
         results = {site.symbol for site in self.sites}
         named = {site.counter for site in self.sites}
         named |= {store.argument for site in self.sites for store in site.stores}
@@ -461,9 +479,9 @@ class _Finder:
             if node.kind is not NodeKind.DECL_REF or id(node) in self.accounted:
                 continue
             if node.declaration in tainted and not self._is_below(node, declared):
-                raise _Refused(f"and uses the result, '{node.name}', in another way than to store there")
+                raise Refused(f"and uses the result, '{node.name}', in another way than to store there")
             if self.parameters.get(node.declaration) in named:
-                raise _Refused(f"and accesses '{node.name}' in another way too")
+                raise Refused(f"and accesses '{node.name}' in another way too")
 
     def _is_below(self, node: SyntaxNode, above: set[int]) -> bool:
         """Whether it is part of what a variable that is followed begins with."""
@@ -480,72 +498,73 @@ class _Finder:
         if index is None:
             parts = [(key, value) for key, value in site.index.items() if not self._is_uniform(key)]
             if len(parts) != 1 or len(parts[0][0]) != 1 or parts[0][1] != 1:
-                raise _Refused("of a counter whose number is not followed: it should be one variable")
+                raise Refused("of a counter whose number is not followed: it should be one variable")
             element = parts[0][0][0]
             own = without(site.index, (element,))
-        stores: dict[int, list[_Store]] = {}
+        stores: dict[int, list[Store]] = {}
         for store in site.stores:
             stores.setdefault(store.argument, []).append(store)
-        made = [self._covered(site, several, element, own) for several in stores.values()]
+        made = [self._filled(site, several, element, own) for several in stores.values()]
         line = self.lines.place(site.call.begin)[1]
-        return Append(site.counter, site.nbytes, index, tuple(made), tuple(site.limits), line)
+        read = {self.parameters[each.number] for each in self._loads_of(site)}
+        read |= {store.base.argument for store in made if store.base is not None}
+        return Append(
+            site.counter, site.nbytes, index, tuple(made), tuple(site.limits), line, tuple(sorted(read))
+        )
+
+    def _loads_of(self, site: _Site) -> set[Symbol]:
+        """Elements of arguments by which counters and places are found."""
+        forms = [site.index, *[store.index for store in site.stores]]
+        return {each for form in forms for each in self.locals.symbols(form) if each in self.locals.loads}
 
     def _is_uniform(self, key: tuple[Symbol, ...]) -> bool:
         return all(self.locals.scalar(each) is not None for each in key)
 
-    def _covered(
-        self, site: _Site, stores: Sequence[_Store], element: Symbol | None, own: Linear
+    def _filled(
+        self, site: _Site, stores: Sequence[Store], element: Symbol | None, own: Linear
     ) -> AppendStore:
-        """What the stores through one argument fill, which has to be all places, and nothing else."""
+        """What the stores through one argument fill.
+
+        ``element``, ``own``: what the index of a counter in an array is the sum of.
+        """
         first = stores[0]
-        scale = first.index[site.symbol,]
-        trip = first.trip
-        rest = without(without(first.index, (site.symbol,)), ONE)
-        offsets: set[int] = set()
-        for store in stores:
-            if store.trip != trip or without(without(store.index, (site.symbol,)), ONE) != rest:
-                raise _Refused("and stores at places that are not followed")
-            if store.index[site.symbol,] != scale:
-                raise _Refused("and stores at places that are not followed")
-            begin = store.index.get(ONE, 0)
-            offsets |= set(range(begin, begin + store.width))
-        if trip is None:
-            places = site.addend.get(ONE, 0)
-            if list(site.addend) != [ONE]:
-                raise _Refused("and may not store to all of the places")
-        else:
-            step = rest.get((trip.symbol,), 0) * trip.step
-            places, left = divmod(step, scale) if scale > 0 else (0, 1)
-            divided_stop = divided(trip.stop, trip.step)
-            if left or places <= 0 or divided_stop is None or scaled(divided_stop, places) != site.addend:
-                raise _Refused("and may not store to all of the places, or to others too")
-            rest = without(rest, (trip.symbol,))
-        start = min(offsets)
-        if offsets != set(range(start, start + abs(scale) * places)) or (scale < 0 and places != 1):
-            raise _Refused("and may not store to all of the places, or to others too")
+        found = filled(stores, site.symbol, site.addend, self._all_parts(first.argument))
+        base: Load | None = None
         stride: Linear = {}
-        uniform: Linear = {ONE: start}
-        for key, coefficient in rest.items():
+        uniform: Linear = {ONE: found.start} if found.start else {}
+        for key, coefficient in found.rest.items():
             if element is not None and key.count(element) == 1:
                 at = key.index(element)
                 stride = added(stride, {key[:at] + key[at + 1 :]: coefficient})
+            elif base is None and coefficient == 1 and (load := self._base(key, site)) is not None:
+                base = load
             else:
                 uniform = added(uniform, {key: coefficient})
-        for key, coefficient in stride.items():  # the index of a counter is its element and what is its own
+        for key, coefficient in stride.items():
             for other, factor in own.items():
                 uniform = added(uniform, {tuple(sorted((*key, *other))): -coefficient * factor})
         known, each = self._uniform(uniform), self._uniform(stride)
         if known is None or each is None:
-            raise _Refused("and stores at places that are not followed")
-        return AppendStore(first.argument, first.element_nbytes, scale, known, each)
+            raise Refused("and stores at places that are not followed")
+        return AppendStore(first.argument, first.element_nbytes, found.scale, known, each, base)
+
+    def _base(self, key: tuple[Symbol, ...], site: _Site) -> Load | None:
+        """The argument of which it is an element, the one with the counter's index."""
+        found = self.locals.load(key[0]) if len(key) == 1 else None
+        if found is None or self.locals.loads[found] != site.index:
+            return None
+        argument = self.parameters[found.number]
+        element = self.types[argument].element
+        assert element is not None, "something is read through it"
+        return Load(argument, element.nbytes, not element.unsigned)
 
     def _require_alike(self, one: Append, other: Append) -> None:
-        """Raise _Refused for two appends to one counter, or to counters of one array, that differ."""
+        """Raise Refused for two appends to one counter, or to counters of one array, that differ."""
         if one is other or one.counter != other.counter:
             return
         may_meet = one.index is None or other.index is None or one.index == other.index
         if may_meet and (one.index != other.index or set(one.stores) != set(other.stores)):
-            raise _Refused("in several ways")
+            raise Refused("in several ways")
 
 
 def _inner(node: SyntaxNode) -> SyntaxNode:
@@ -561,8 +580,3 @@ def _inner(node: SyntaxNode) -> SyntaxNode:
 def _walk(nodes: Sequence[SyntaxNode]) -> Iterator[SyntaxNode]:
     for node in nodes:
         yield from node.walk()
-
-
-def _numbers(form: Linear) -> set[int]:
-    """Of the variables in it."""
-    return {each.number for key in form for each in key if each.kind == "variable"}

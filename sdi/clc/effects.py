@@ -129,8 +129,9 @@ class EffectAnalysis:
         if self._fences and any(effects.updates for effects in self.arguments):
             self._because(self._fences[0], "updates global memory atomically and orders that with a fence")
         for append in self.appends:
-            stored = [self.arguments[store.argument] for store in append.stores]
-            if not self.arguments[append.counter].only_updates or any(each.reads for each in stored):
+            is_changed = any(self.arguments[each].writes for each in append.reads)
+            is_read = any(self.arguments[store.argument].reads for store in append.stores)
+            if is_changed or is_read or not self.arguments[append.counter].only_updates:
                 self._because(kernel.definition, "appends to what it may access in another way too")
         is_seldom = self._is_seldom and not (self._fences or self.reasons or self._answering & self._polled)
         self.watched = tuple(sorted(self._answering)) if is_seldom else ()

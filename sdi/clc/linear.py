@@ -87,6 +87,8 @@ class Locals:
     """The variables of one kernel.
 
     ``changed``: those that change after they got their first value, or whose address is taken.
+    ``loads``: elements of arguments that were met, with their index; they keep their values if the argument's
+    memory does.
     ``known``: expressions whose value has another name, by their nodes' ids.  ``inductions``: symbols of
     loops that are being looked at, which keep their values within one iteration.
     """
@@ -108,6 +110,7 @@ class Locals:
         self.changed = changed_by([body])
         self.known: dict[int, Linear] = {}
         self.inductions: set[Symbol] = set()
+        self.loads: dict[Symbol, Linear] = {}
 
     def assigned_once(self, variable: int, assignment: SyntaxNode) -> None:
         """Take an assignment for the only value of a variable, if there is no other."""
@@ -157,6 +160,8 @@ class Locals:
                 return None if is_narrow else found
             case NodeKind.DECL_REF:
                 return self._variable(node, depth)
+            case NodeKind.ARRAY_SUBSCRIPT if len(children) == 2:
+                return self._loaded(*children, depth)
             case NodeKind.CALL:
                 callee = callee_of(node)
                 if callee is None or not _IDS.match(callee.name):
@@ -168,6 +173,18 @@ class Locals:
                 return self._operated(node, depth)
             case _:
                 return None
+
+    def _loaded(self, base: SyntaxNode, at: SyntaxNode, depth: int) -> Linear | None:
+        """An element of an argument."""
+        pointer, element = _root(base), base.type.element
+        index = self.linear(at, depth + 1)
+        if pointer not in self._parameters or pointer in self.changed or index is None or element is None:
+            return None
+        if element.form is not Form.INTEGER or element.nbytes < 4 or element.volatile:
+            return None
+        symbol = Symbol("load", pointer, repr(sorted(index.items())))
+        self.loads[symbol] = index
+        return {(symbol,): 1}
 
     def _operated(self, node: SyntaxNode, depth: int) -> Linear | None:
         one, other = (self.linear(child, depth + 1) for child in node.operands)
@@ -192,9 +209,30 @@ class Locals:
         symbol = Symbol("variable", variable)
         value = self.definition(variable)
         found = self.linear(value, depth + 1) if value is not None else None
-        if found is not None and all(self._keeps(each) for key in found for each in key):
+        parts = {each for key in found or () for each in key}
+        if found is not None and all(map(self._keeps, parts)) and not parts & self.loads.keys():
             return found
         return {(symbol,): 1}
+
+    def load(self, symbol: Symbol) -> Symbol | None:
+        """The element of an argument that a symbol is, or that a variable has all the time."""
+        if symbol in self.loads:
+            return symbol
+        value = self.definition(symbol.number) if symbol.kind == "variable" else None
+        form = self.linear(value) if value is not None else None
+        if form is None or list(form.values()) != [1] or len(key := next(iter(form))) != 1:
+            return None
+        found = self.loads.get(key[0])
+        return key[0] if found is not None and not self.numbers(found) & self.changed else None
+
+    def symbols(self, form: Linear) -> set[Symbol]:
+        """All that a form is made of."""
+        found = {each for key in form for each in key}
+        return found.union(*[self.symbols(self.loads[each]) for each in found if each in self.loads])
+
+    def numbers(self, form: Linear) -> set[int]:
+        """The variables that a form is made of."""
+        return {each.number for each in self.symbols(form) if each.kind == "variable"}
 
     def _keeps(self, symbol: Symbol) -> bool:
         return symbol.kind != "variable" or symbol.number not in self.changed or symbol in self.inductions

@@ -11,14 +11,14 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from sdi.appends import Append, AppendStore, value_of
+from sdi.appends import Append, AppendStore, Load, value_of
 from sdi.devices.copying import download
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.ticket import Ticket
@@ -61,7 +61,8 @@ class _Counted:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pieces:
     """What is to be moved within one buffer, in bytes of it: piece k of member m has ``nbytes[m, k]`` at
-    ``sources[m, k]``, which belong at ``targets[m, k]``.  All are elements of ``unit_nbytes``.
+    ``sources[m, k]``, which belong at ``targets[m, k]``.  All are elements of ``unit_nbytes``; each place has
+    ``block_nbytes``.
     """
 
     buffer: VirtualBuffer
@@ -69,6 +70,7 @@ class _Pieces:
     targets: Numbers
     nbytes: Numbers
     unit_nbytes: int
+    block_nbytes: int
     cause: str
 
 
@@ -100,6 +102,7 @@ class Appender:
         """Issue chunk ``number``, whose data have their places, on the members ``where``."""
         started = self._issuer.start(binding, number, where, issue)
         counts, waits = self._counts(started, issue)
+        bases = self._bases(binding, started, waits, issue)
         yield waits
         if not set(started.members) <= set(self._memory.members):
             raise DeviceFailed(binding.kernel.model.name, "a member was lost while the launch waited")
@@ -114,12 +117,12 @@ class Appender:
                 return tickets, None if changed else ()
         else:
             found = self._counted(binding, started, counts)
-            pieces = None if found is None else self._pieces(binding, started, found)
+            pieces = None if found is None or bases is None else self._pieces(binding, started, found, bases)
             if found is not None and pieces is not None:
                 attempts.stood += 1
                 moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
                 tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
-                return tickets, _appended(binding, found)
+                return tickets, _appended(pieces)
         attempts.undone += 1
         self._issuer.undo(started)
         return (yield from self._one_by_one(binding, number, where, everyone, issue)), None
@@ -185,6 +188,31 @@ class Appender:
                 found[used.buffer.id] = copies
         return found, waits
 
+    def _bases(
+        self, binding: Binding, started: Started, waits: list[Ticket], issue: Issue
+    ) -> dict[Load, Numbers] | None:
+        """What is added to places, once ``waits`` are done; None where some member may change it."""
+        memory, found = self._memory, dict[Load, Numbers]()
+        used = {each.buffer.id: each for each in started.chunk.plan.buffers}
+        appends = binding.kernel.model.appends
+        for argument in {argument for append in appends for argument in append.reads}:
+            value = binding.values[argument]
+            if not isinstance(value, BufferArgument) or value.buffer not in used:
+                return None
+            if any(used[value.buffer].written(k) for k in range(len(started.members))):
+                return None
+        for load in {store.base for append in appends for store in append.stores if store.base is not None}:
+            value = binding.values[load.argument]
+            assert isinstance(value, BufferArgument)
+            plan = used[value.buffer]
+            nbytes = value.reach(plan.buffer.nbytes)
+            over = ByteRange(value.offset, value.offset + nbytes - nbytes % load.nbytes)
+            memory.transfers.fetch_host(plan.buffer, over, issue.because(plan.cause))
+            waits += plan.buffer.dependencies[HOST].before_read(over)
+            kind = np.dtype(f"{'i' if load.signed else 'u'}{load.nbytes}")
+            found[load] = memory.memories.host_array(plan.buffer, over).view(kind)
+        return found
+
     def _counted(
         self, binding: Binding, started: Started, counts: dict[int, list[Numbers]]
     ) -> list[_Counted] | None:
@@ -215,7 +243,13 @@ class Appender:
 
     # -- what was appended ------------------------------------------------------------------------
 
-    def _pieces(self, binding: Binding, started: Started, found: Sequence[_Counted]) -> list[_Pieces] | None:
+    def _pieces(
+        self,
+        binding: Binding,
+        started: Started,
+        found: Sequence[_Counted],
+        bases: Mapping[Load, Numbers],
+    ) -> list[_Pieces] | None:
         """What has to be moved, by buffer; None where places meet, or are none."""
         by_buffer: dict[int, list[_Pieces]] = {}
         used = {each.buffer.id: each for each in started.chunk.plan.buffers}
@@ -226,7 +260,10 @@ class Appender:
                     return None
                 plan = used[value.buffer]
                 assert plan.appended is not None, "it is stored to at places that are handed out"
-                pieces = _pieces_of(counted, store, binding.values, plan.buffer, value.offset, plan.cause)
+                first = _first_places(counted, store, binding.values, bases)
+                if first is None:
+                    return None
+                pieces = _pieces_of(counted, store, first, plan.buffer, value.offset, plan.cause)
                 if not _are_within(pieces, plan.appended):
                     return None
                 by_buffer.setdefault(value.buffer, []).append(pieces)
@@ -348,17 +385,35 @@ def _is_below(counted: _Counted, values: Sequence[ArgumentValue]) -> bool:
     return True
 
 
-def _pieces_of(
+def _first_places(
     counted: _Counted,
     store: AppendStore,
     values: Sequence[ArgumentValue],
+    bases: Mapping[Load, Numbers],
+) -> Numbers | None:
+    """Which elements a store through place 0 of each counter would be to; None where that is not known."""
+    first = value_of(store.start, values) + value_of(store.stride, values) * counted.elements
+    if store.base is not None:
+        base = bases[store.base]
+        if counted.elements.size and int(counted.elements.max()) >= base.size:
+            return None
+        first = first + base[counted.elements].astype(np.int64)
+    return np.asarray(first)
+
+
+def _pieces_of(
+    counted: _Counted,
+    store: AppendStore,
+    first: Numbers,
     buffer: VirtualBuffer,
     offset: int,
     cause: str,
 ) -> _Pieces:
-    """Where members have stored, and where that belongs; ``offset``: of the argument in its buffer."""
+    """Where members have stored, and where that belongs.
+
+    ``first``: see ``_first_places``.  ``offset``: of the argument in its buffer.
+    """
     unit, scale = store.element_nbytes, store.scale
-    first = value_of(store.start, values) + value_of(store.stride, values) * counted.elements
     behind = np.cumsum(counted.handed, axis=0) - counted.handed
     if scale > 0:
         own = first + scale * counted.before + np.zeros_like(behind)
@@ -370,6 +425,7 @@ def _pieces_of(
         offset + unit * (own + scale * behind),
         unit * abs(scale) * counted.handed,
         unit,
+        unit * abs(scale),
         cause,
     )
 
@@ -400,23 +456,13 @@ def _are_apart(by_buffer: dict[int, list[_Pieces]]) -> bool:
     return True
 
 
-def _appended(binding: Binding, found: Sequence[_Counted]) -> list[AppendedRange]:
+def _appended(pieces: Sequence[_Pieces]) -> list[AppendedRange]:
     """What members appended in all."""
-    ranges = []
-    for counted in found:
-        for store in counted.append.stores:
-            value = binding.values[store.argument]
-            assert isinstance(value, BufferArgument)
-            block = store.element_nbytes * abs(store.scale)
-            first = (
-                value_of(store.start, binding.values)
-                + value_of(store.stride, binding.values) * counted.elements
-            )
-            begin = counted.before if store.scale > 0 else counted.after - 1
-            starts = value.offset + store.element_nbytes * (first + store.scale * begin)
-            for start, places in zip(starts.tolist(), counted.handed.sum(axis=0).tolist(), strict=True):
-                if places:
-                    ranges.append(
-                        AppendedRange(value.buffer, ByteRange(start, start + block * places), block)
-                    )
-    return ranges
+    return [
+        AppendedRange(each.buffer.id, ByteRange(start, start + nbytes), each.block_nbytes)
+        for each in pieces
+        for start, nbytes in zip(
+            each.targets.min(axis=0).tolist(), each.nbytes.sum(axis=0).tolist(), strict=True
+        )
+        if nbytes
+    ]

@@ -269,6 +269,7 @@ class Launcher:
             issue = issue.timed()
         tickets = []
         made: Issued | None = None
+        undone = kernel.attempts.undone
         patterns: tuple[CopyPattern, ...] = ()
         for number, chunk in enumerate(launch_plan.chunks):
             recording = chunk.find()
@@ -307,6 +308,7 @@ class Launcher:
                     recorder.assignment(issue.command, number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.chunks += len(launch_plan.chunks) - 1
+        self._counters.kernel(kernel.model.name).attempts_undone += kernel.attempts.undone - undone
         self._counters.ran(kernel, binding, where, patterns)
         if self._verifier is None and (recorder is not None or kernel.note is None):
             recording = made.recording if made is not None and not launch.prints else None

@@ -66,6 +66,18 @@ APPENDS = {
         INTS + ", global const float *x, int room",
         "int c = (int)x[g]; int s = atomic_inc(&n[c]); if (s < room) out[c * room + s] = g;",
     ),
+    "cells by an index array": (
+        INTS + ", global const int *c",
+        "int p = atomic_inc(&n[c[g]]); out[c[g] * 8 + p] = 1;",
+    ),
+    "from where cells begin": (
+        INTS + ", global const uint *starts, global const int *c",
+        "int cell = c[g]; out[starts[cell] + atomic_inc(&n[cell])] = g;",
+    ),
+    "from where cells begin, by a variable": (
+        INTS + ", global const uint *starts, global const int *c",
+        "int cell = c[g]; uint at = starts[cell]; int p = atomic_inc(&n[cell]); out[at + p] = g;",
+    ),
     "C11": ("global int *out, global atomic_uint *n", "uint p = atomic_fetch_add(n, 1u); out[p] = g;"),
     "C11, relaxed": (
         "global int *out, global atomic_int *n",
@@ -77,6 +89,19 @@ APPENDS = {
         "for (int i = 0; i < g; i++) { if (i % 3) continue; int p = atomic_inc(n); out[p] = i; }",
     ),
     "a long counter": ("global int *out, volatile global long *n", "long p = atom_inc(n); out[p] = g;"),
+    "components": ("global int2 *out, global int *n", "int p = atomic_inc(n); out[p].x = g; out[p].y = 1;"),
+    "components by numbers": (
+        "global float4 *out, global int *n",
+        "int p = atomic_inc(n); out[p].s01 = (float2)(g); out[p].zw = (float2)(1);",
+    ),
+    "fields": (
+        "global struct { int a; float b; } *out, global int *n",
+        "int p = atomic_inc(n); out[p].b = g; out[p].a = 1;",
+    ),
+    "a limit for each of several": (
+        INTS + ", global const uint *c, uint m",
+        "uint k = c[g], p = atomic_add(n, k); for (uint i = 0; i < k; i++) if (p + i < m) out[p + i] = g;",
+    ),
     "counted only up to a limit": (INTS + ", int m", "int p = atomic_inc(n); if (p < m) { }"),
 }
 REFUSED = {
@@ -146,12 +171,37 @@ REFUSED = {
     "a pointer variable": (INTS, "global int *o = out; int p = atomic_inc(n); o[p] = 1;"),
     "another type": (INTS, "int p = atomic_inc(n); ((global char *)out)[p] = 1;"),
     "a field": ("global int2 *out, global int *n", "int p = atomic_inc(n); out[p].x = 1;"),
+    "not all fields": (
+        "global struct { int a; float b; } *out, global int *n",
+        "int p = atomic_inc(n); out[p].b = g;",
+    ),
+    "an element of a field": (
+        "global struct { int a[2]; float b; } *out, global int *n",
+        "int p = atomic_inc(n); out[p].b = g; out[p].a[0] = 1; out[p].a[1] = 1;",
+    ),
+    "fields of two places": (
+        "global int2 *out, global int *n",
+        "int p = atomic_add(n, 2); out[p].x = 1; out[p + 1].y = 1;",
+    ),
+    "halves": ("global int4 *out, global int *n", "int p = atomic_inc(n); out[p].lo = 1; out[p].hi = 1;"),
     "in a choice": (INTS, "int p = g ? atomic_inc(n) : 3; out[p] = 1;"),
     "in a condition": (INTS, "if (g && atomic_inc(n) < 5) out[0] = 1;"),
     "a cell that changes": (INTS, "int c = g; int p = atomic_inc(&n[c]); c++; out[c * 8 + p] = 1;"),
-    "cells by what is no variable": (
+    "cells by what changes": (
         INTS + ", global int *c",
-        "int p = atomic_inc(&n[c[g]]); out[c[g] * 8 + p] = 1;",
+        "int p = atomic_inc(&n[c[g]]); out[c[g] * 8 + p] = 1; c[g] = 0;",
+    ),
+    "from where another cell begins": (
+        INTS + ", global const int *starts, global const int *c",
+        "int cell = c[g]; int p = atomic_inc(&n[cell]); out[starts[cell + 1] + p] = g;",
+    ),
+    "from where an earlier cell began": (
+        INTS + ", global const int *starts, global const int *c",
+        "int cell = c[g]; int at = starts[cell]; cell++; int p = atomic_inc(&n[cell]); out[at + p] = g;",
+    ),
+    "from where data say": (
+        INTS + ", global const int *starts",
+        "int p = atomic_inc(n); out[starts[g] + p] = g;",
     ),
     "stores before it": (
         INTS,
@@ -175,7 +225,7 @@ def test_a_kernel_that_appends_may_be_split(arguments: str, body: str) -> None:
 @pytest.mark.parametrize(("arguments", "body"), REFUSED.values(), ids=REFUSED)
 def test_a_kernel_that_does_anything_else_with_a_result_does_not_append(arguments: str, body: str) -> None:
     model = kernel(arguments, body)
-    why = "line 1: updates global memory atomically through 'n', "
+    why = ("line 1: updates global memory atomically through 'n', ", "line 1: appends to what it may access")
     assert not model.appends
     assert model.watched or model.why_whole.startswith(why)
 

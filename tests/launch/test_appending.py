@@ -29,12 +29,12 @@ def kept(tmp_path: Path, members: int, limits: list[int], **settings: str) -> di
 @pytest.mark.parametrize("members", [2, 3, 5])
 def test_launches_below_their_limit_are_split(tmp_path: Path, members: int) -> None:
     counted = kept(tmp_path, members, [N, N // 2, N + 7])
-    assert counted["members_used"] == {str(members): 3}
+    assert (counted["members_used"], counted["attempts_undone"]) == ({str(members): 3}, 0)
 
 
 def test_launches_that_reach_their_limit_run_one_member_after_the_other(tmp_path: Path) -> None:
     counted = kept(tmp_path, 3, [N, N // 2 - 1, 100, N])
-    assert counted["members_used"] == {"3": 4}
+    assert (counted["members_used"], counted["attempts_undone"]) == ({"3": 4}, 2)
 
 
 def test_a_kernel_that_reaches_its_limits_too_often_runs_whole(tmp_path: Path) -> None:
@@ -57,3 +57,19 @@ def test_what_the_user_is_told(tmp_path: Path) -> None:
 def test_what_is_determined_is_verified(tmp_path: Path, how: str) -> None:
     counted = kept(tmp_path, 3, [N, 100, N], SDI_VERIFY=how)
     assert (counted["launches_split"], counted["launches_verified"]) == (3, 3)
+
+
+def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
+    """Only where a limit is crossed, or several members found what is searched."""
+    stats = tmp_path / "stats.json"
+    environ = image_environ(3, SDI_STATS=str(stats), SDI_SPLIT="always")
+    runner = [sys.executable, "-m", "tests.programs.runner", "--out", str(tmp_path / "out.npz")]
+    done = run([*runner, "--only", "appends", "seldom"], environ, 100.0)
+    assert done.returncode == 0, done.describe()
+    kernels = json.loads(stats.read_text())["kernels"]
+    assert {name: of["attempts_undone"] for name, of in kernels.items() if of["attempts_undone"]} == {
+        "ap_limited": 2,
+        "ap_runs": 1,
+        "ap_bins": 1,
+        "se_first": 1,
+    }

@@ -14,6 +14,8 @@ KERNELS: dict[str, str] = {
     "ap_bins": "split",
     "ap_both_ends": "split",
     "ap_frontier": "split",
+    "ap_sort": "split",
+    "ap_pairs": "split",
 }
 
 SOURCE = """
@@ -113,6 +115,33 @@ __kernel void ap_frontier(__global const int *starts, __global const int *target
         }
     }
 }
+
+__kernel void ap_sort(__global const uint *keys, __global const uint *starts, volatile __global uint *cursors,
+                      __global uint *sorted)
+{
+    uint i = get_global_id(0);
+    uint key = keys[i] & 63u;
+    sorted[starts[key] + atomic_inc(&cursors[key])] = keys[i];
+}
+
+typedef struct { int one, other; float distance; } pair;
+
+__kernel void ap_pairs(__global const float *x, __global pair *pairs, volatile __global int *size, int room,
+                       float near, int n)
+{
+    int i = get_global_id(0);
+    for (int j = i + 1; j < n; j++) {
+        float d = fabs(x[i] - x[j]);
+        if (d > near)
+            continue;
+        int p = atomic_inc(size);
+        if (p < room) {
+            pairs[p].one = i;
+            pairs[p].other = j;
+            pairs[p].distance = d;
+        }
+    }
+}
 """
 
 GROUPS, LOCAL = 20, 32
@@ -121,7 +150,9 @@ N = GROUPS * LOCAL
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """Stream compaction, marching squares, particles in cells and a frontier, again and again."""
-    compact, limited, columns, runs, triangles, bins, both_ends, frontier = kernels(ctx, SOURCE, *KERNELS)
+    compact, limited, columns, runs, triangles, bins, both_ends, frontier, sort, pairs = kernels(
+        ctx, SOURCE, *KERNELS
+    )
     rng = np.random.default_rng(23)
     data = rng.integers(0, 100_000, N, dtype=np.int32)
     in_dev = to_device(ctx, data)
@@ -245,4 +276,33 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         outputs[f"level {now}"] = np.array(sorted(map(tuple, found.tolist())), np.int32)
         level[found[:count, 0]] = now + 1
     outputs["levels"] = level
+
+    # A counting sort, and a neighbour list.
+    numbers = rng.integers(0, 1 << 20, N, dtype=np.uint32)
+    sizes = np.bincount(numbers & 63, minlength=64)
+    begins = (np.cumsum(sizes) - sizes).astype(np.uint32)
+    cursors_dev, sorted_dev = counter(64), counter(N)
+    sort(queue, (N,), (LOCAL,), to_device(ctx, numbers), to_device(ctx, begins), cursors_dev, sorted_dev)
+    found = to_host(queue, sorted_dev, numbers)
+    same(found & 63, np.sort(numbers & 63), "keys")
+    outputs["sorted"] = found[np.lexsort((found, found & 63))]
+    outputs["cursors"] = to_host(queue, cursors_dev, np.zeros(64, np.uint32))
+
+    size_dev, pairs_dev = counter(), to_device(ctx, np.zeros((2500, 3), np.int32))
+    near = np.float32(0.005)
+    pairs(
+        queue,
+        (N,),
+        (LOCAL,),
+        to_device(ctx, particles),
+        pairs_dev,
+        size_dev,
+        np.int32(2500),
+        near,
+        np.int32(N),
+    )
+    rows = to_host(queue, pairs_dev, np.zeros((2500, 3), np.int32))
+    outputs["pairs"] = np.array(sorted(map(tuple, rows.tolist())), np.int32)
+    outputs["number of pairs"] = to_host(queue, size_dev, np.zeros(1, np.int32))
+    assert 1000 < outputs["number of pairs"][0] <= 2500
     return outputs
