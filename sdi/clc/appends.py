@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sdi.appends import Append, AppendStore, Limit, Load, Polynomial, Scalar
 from sdi.clc.atomics import unused_calls
-from sdi.clc.covering import Refused, Store, Trip, filled
+from sdi.clc.covering import Refused, Store, Trip, filled, rest_of
 from sdi.clc.frontend.builtins import Action, action_of
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, callee_of
 from sdi.clc.linear import ONE, Linear, Locals, Symbol, added, changed_by, scaled, without
@@ -501,9 +501,11 @@ class _Finder:
                 raise Refused("of a counter whose number is not followed: it should be one variable")
             element = parts[0][0][0]
             own = without(site.index, (element,))
-        stores: dict[int, list[Store]] = {}
+        stores: dict[object, list[Store]] = {}  # what lies next to each other, together
         for store in site.stores:
-            stores.setdefault(store.argument, []).append(store)
+            stores.setdefault((store.argument, *sorted(rest_of(store, site.symbol).items())), []).append(
+                store
+            )
         made = [self._filled(site, several, element, own) for several in stores.values()]
         line = self.lines.place(site.call.begin)[1]
         read = {self.parameters[each.number] for each in self._loads_of(site)}

@@ -58,10 +58,10 @@ def filled(stores: Sequence[Store], place: Symbol, addend: Linear, every: frozen
     """
     first = stores[0]
     scale, trip = first.index[place,], first.trip
-    rest = _rest(first, place)
+    rest = rest_of(first, place)
     stored: dict[int, set[str]] = {}
     for store in stores:
-        if (store.trip, _rest(store, place), store.index[place,]) != (trip, rest, scale):
+        if (store.trip, rest_of(store, place), store.index[place,]) != (trip, rest, scale):
             raise Refused("and stores at places that are not followed")
         begin = store.index.get(ONE, 0)
         for offset in range(begin, begin + store.width):
@@ -86,5 +86,6 @@ def filled(stores: Sequence[Store], place: Symbol, addend: Linear, every: frozen
     return Filled(scale, rest, start)
 
 
-def _rest(store: Store, place: Symbol) -> Linear:
+def rest_of(store: Store, place: Symbol) -> Linear:
+    """Its index without the place and without numbers."""
     return without(without(store.index, (place,)), ONE)

@@ -120,6 +120,8 @@ class Appender:
             pieces = None if found is None or bases is None else self._pieces(binding, started, found, bases)
             if found is not None and pieces is not None:
                 attempts.stood += 1
+                plan = binding.launch_plan
+                plan.history.after_ns[len(plan.groups)] = len(plan.chunks) * self._after_ns(started, pieces)
                 moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
                 tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
                 return tickets, _appended(pieces)
@@ -269,6 +271,14 @@ class Appender:
                 by_buffer.setdefault(value.buffer, []).append(pieces)
         return [each for several in by_buffer.values() for each in several] if _are_apart(by_buffer) else None
 
+    def _after_ns(self, started: Started, pieces: Sequence[_Pieces]) -> float:
+        """What moving them is predicted to take: the host gets one copy after the other."""
+        links, nbytes = self._memory.transfers.links, sum(each.nbytes.sum(axis=1) for each in pieces)
+        return sum(
+            links.cost_ns(member_memory(member), HOST, int(each))
+            for member, each in zip(started.members, np.atleast_1d(nbytes), strict=False)
+        )
+
     def _move(self, started: Started, pieces: _Pieces, issue: Issue) -> list[Ticket]:
         """Bring what members appended to where it belongs on the host."""
         if not pieces.nbytes.any():
@@ -373,14 +383,14 @@ def _is_below(counted: _Counted, values: Sequence[ArgumentValue]) -> bool:
     if not after.size:
         return True
     highest = int(after.max())
-    if counted.handed.min() < 0 or highest >= _PLACES_MAX:
+    if counted.handed.min() < 0 or counted.before.min() < 0 or highest >= _PLACES_MAX:
         return False
     for limit in counted.append.limits:
         bound = value_of(limit.bound, values)
         is_plain = len(limit.bound) == 1 and limit.bound[0][0] == 1 and len(limit.bound[0][1]) == 1
         if not is_plain and not 0 <= bound < _PLACES_MAX:
             return False  # it may have wrapped around
-        if int(counted.before.min()) < 0 or highest + limit.more > bound:
+        if highest + limit.more > bound:
             return False
     return True
 

@@ -446,6 +446,8 @@ class Cutter:
         assert group_ns is not None, "something was measured"
         moving = self._move_ns(plan)
         steady = history.steady_ns.get(number, merge_ns(plan, self._links))
+        after = history.after_ns.get(number, 0.0)
+        moving, steady = moving + after, steady + after
         if number == history.assignments:
             steady = moving
         groups = [box.total_groups for box in plan.boxes]

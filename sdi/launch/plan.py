@@ -79,6 +79,11 @@ class BufferPlan:
     is_watched: bool = False
 
     @property
+    def watched(self) -> list[ByteRange]:
+        """What at most one assignment may change."""
+        return [each.over for each in self.merged if self.is_watched]
+
+    @property
     def names(self) -> str:
         """Of the arguments."""
         return self.cause.partition(": ")[2]
@@ -260,6 +265,7 @@ def make_plan(
         apart = _appending_plans(model, values, buffers, len(boxes), regions)
     elif is_attempt:
         apart = _watched_plans(model, named, values, buffers, len(boxes), regions)
+    if is_attempt:
         read = [
             model.arguments[index].name
             for index, buffer_id in named
@@ -267,7 +273,7 @@ def make_plan(
         ]
         if read:
             refusal = f"uses results of atomic functions, and may read what others write: {', '.join(read)}"
-        elif sum(merged.over.nbytes for plan in apart.values() for merged in plan.merged) > _WATCHED_MAX:
+        elif sum(each.nbytes for plan in apart.values() for each in plan.watched) > _WATCHED_MAX:
             refusal = "uses results of atomic functions on so many bytes that they take long to compare"
     return CutPlan(
         boxes,
@@ -401,13 +407,14 @@ def _appending_plans(
     nothing = (AssignmentAccess(EMPTY, EMPTY),) * num_assignments
     found: dict[int, BufferPlan] = {}
     for buffer_id, arguments in named.items():
-        if not any(index in counters or index in places for index in arguments):
+        touched = [each for each in arguments if each in counters or each in places]
+        if not touched:
             continue
-        buffer, value = buffers[buffer_id], values[arguments[0]]
+        buffer, value = buffers[buffer_id], values[touched[0]]
         assert isinstance(value, BufferArgument)
-        cause = f"{model.name}: {', '.join([model.arguments[index].name for index in arguments])}"
+        cause = f"{model.name}: {', '.join([model.arguments[each].name for each in arguments])}"
         over = ByteRange(value.offset, value.offset + value.reach(buffer.nbytes))
-        nbytes = counters.get(arguments[0])
+        nbytes = counters.get(touched[0])
         if len(arguments) > 1 or buffer_id in regions or over.nbytes < (nbytes or 1):
             found[buffer_id] = BufferPlan(buffer, nothing, (), 1, 1, cause, mixed=True)
         elif nbytes is None:

@@ -89,6 +89,10 @@ APPENDS = {
         "for (int i = 0; i < g; i++) { if (i % 3) continue; int p = atomic_inc(n); out[p] = i; }",
     ),
     "a long counter": ("global int *out, volatile global long *n", "long p = atom_inc(n); out[p] = g;"),
+    "columns of one buffer": (
+        INTS + ", uint m",
+        "uint p = atomic_inc(n); if (p < m) { out[p] = g; out[m + p] = 1; out[2 * m + p] = 2; }",
+    ),
     "components": ("global int2 *out, global int *n", "int p = atomic_inc(n); out[p].x = g; out[p].y = 1;"),
     "components by numbers": (
         "global float4 *out, global int *n",

@@ -16,6 +16,7 @@ KERNELS: dict[str, str] = {
     "ap_frontier": "split",
     "ap_sort": "split",
     "ap_pairs": "split",
+    "ap_visit": "whole",
 }
 
 SOURCE = """
@@ -124,6 +125,17 @@ __kernel void ap_sort(__global const uint *keys, __global const uint *starts, vo
     sorted[starts[key] + atomic_inc(&cursors[key])] = keys[i];
 }
 
+// Looks at what others set.
+__kernel void ap_visit(__global const int *targets, __global int *visited, __global int *next,
+                       volatile __global int *size)
+{
+    int u = targets[get_global_id(0)];
+    if (!visited[u]) {
+        visited[u] = 1;
+        next[atomic_inc(size)] = u;
+    }
+}
+
 typedef struct { int one, other; float distance; } pair;
 
 __kernel void ap_pairs(__global const float *x, __global pair *pairs, volatile __global int *size, int room,
@@ -150,7 +162,7 @@ N = GROUPS * LOCAL
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """Stream compaction, marching squares, particles in cells and a frontier, again and again."""
-    compact, limited, columns, runs, triangles, bins, both_ends, frontier, sort, pairs = kernels(
+    compact, limited, columns, runs, triangles, bins, both_ends, frontier, sort, pairs, visit = kernels(
         ctx, SOURCE, *KERNELS
     )
     rng = np.random.default_rng(23)
@@ -305,4 +317,9 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     outputs["pairs"] = np.array(sorted(map(tuple, rows.tolist())), np.int32)
     outputs["number of pairs"] = to_host(queue, size_dev, np.zeros(1, np.int32))
     assert 1000 < outputs["number of pairs"][0] <= 2500
+
+    size_dev, next_dev, visited_dev = counter(), counter(N), counter(N)
+    visit(queue, (N,), (LOCAL,), to_device(ctx, targets[:N]), visited_dev, next_dev, size_dev)
+    outputs["visited"] = to_host(queue, visited_dev, np.zeros(N, np.int32))
+    outputs["next"] = np.unique(to_host(queue, next_dev, np.zeros(N, np.int32)))
     return outputs
