@@ -86,3 +86,16 @@ class Append:
     limits: tuple[Limit, ...]
     line: int
     reads: tuple[int, ...] = ()
+
+
+def is_simple(appends: Sequence[Append]) -> bool:
+    """Whether places are handed out without a limit, each argument's by one counter, stored to in a row."""
+    counters: dict[int, set[tuple[int, Polynomial | None]]] = {}
+    for append in appends:
+        if append.index is None or append.limits:
+            return False
+        if len({store.argument for store in append.stores}) < len(append.stores):
+            return False
+        for store in append.stores:
+            counters.setdefault(store.argument, set()).add((append.counter, append.index))
+    return all(len(found) == 1 for found in counters.values())

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdi.appends import Append, AppendStore, Load, value_of
-from sdi.devices.copying import download
+from sdi.devices.copying import across, download
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
@@ -272,34 +272,81 @@ class Appender:
         return [each for several in by_buffer.values() for each in several] if _are_apart(by_buffer) else None
 
     def _after_ns(self, started: Started, pieces: Sequence[_Pieces]) -> float:
-        """What moving them is predicted to take: the host gets one copy after the other."""
-        links, nbytes = self._memory.transfers.links, sum(each.nbytes.sum(axis=1) for each in pieces)
-        return sum(
-            links.cost_ns(member_memory(member), HOST, int(each))
-            for member, each in zip(started.members, np.atleast_1d(nbytes), strict=False)
-        )
+        """What moving them is predicted to take: who gets them gets one copy after the other."""
+        keeper = self._keeper(started)
+        target = HOST if keeper is None else member_memory(keeper)
+        total = 0.0
+        for each in pieces:
+            for member, nbytes in zip(started.members, each.nbytes.sum(axis=1).tolist(), strict=True):
+                if member != keeper:
+                    total += self._memory.transfers.links.cost_ns(member_memory(member), target, nbytes)
+        return total
 
     def _move(self, started: Started, pieces: _Pieces, issue: Issue) -> list[Ticket]:
-        """Bring what members appended to where it belongs on the host."""
+        """Bring what members appended to where it belongs, on one of them or on the host."""
         if not pieces.nbytes.any():
             return []
         if np.count_nonzero(pieces.nbytes) > _COPIES_MAX:
             return [self._move_scattered(started, pieces, issue)]
         tickets = []
+        keeper = self._keeper(started)
         for k, member in enumerate(started.members):
             for at in np.flatnonzero(pieces.nbytes[k]):
                 nbytes, target = int(pieces.nbytes[k, at]), int(pieces.targets[k, at])
-                over = ByteRange(target, target + nbytes)
-                host = pieces.buffer.dependencies[HOST]
-                view = self._memory.memories.host_view(pieces.buffer, over)
-                source = int(pieces.sources[k, at])
-                waits = host.before_write(over)
-                ticket = self._download(started, pieces, k, source, view, waits, issue)
-                host.written_by(over, ticket)
-                pieces.buffer.directory.wrote(HOST, over)
-                tickets.append(ticket)
+                over, source = ByteRange(target, target + nbytes), int(pieces.sources[k, at])
+                if keeper is None:
+                    host = pieces.buffer.dependencies[HOST]
+                    view, waits = (
+                        self._memory.memories.host_view(pieces.buffer, over),
+                        host.before_write(over),
+                    )
+                    ticket = self._download(started, pieces, k, source, view, waits, issue)
+                    host.written_by(over, ticket)
+                    pieces.buffer.directory.wrote(HOST, over)
+                    tickets.append(ticket)
+                else:
+                    if (member, source) != (keeper, target):
+                        tickets.append(self._copy(started, pieces, k, source, over, keeper, issue))
+                    pieces.buffer.directory.wrote(member_memory(keeper), over)
             self._memory.devices[member].flush()
         return tickets
+
+    def _keeper(self, started: Started) -> int | None:
+        """The member that gets what all have appended; None where the host does, as for what is merged."""
+        return started.members[0] if self._memory.merges.are_able(started.members) else None
+
+    def _copy(
+        self,
+        started: Started,
+        pieces: _Pieces,
+        k: int,
+        source: int,
+        over: ByteRange,
+        keeper: int,
+        issue: Issue,
+    ) -> Ticket:
+        """Bring a piece of the k-th member to its place on the keeper."""
+        memory, buffer, member = self._memory, pieces.buffer, started.members[k]
+        here, there = (memory.memories.allocation(buffer, each) for each in (keeper, member))
+        dependencies = buffer.dependencies[member_memory(keeper)]
+        left, arrived = across(
+            memory.devices[keeper],
+            memory.devices[member],
+            there.device_buffer,
+            source - there.over.start,
+            here.device_buffer,
+            over.start - here.over.start,
+            over.nbytes,
+            [started.tickets[k]],
+            dependencies.before_write(over),
+            MEASURED if over.nbytes >= MEASURED_NBYTES else issue.timing,
+        )
+        memory.devices[keeper].flush()
+        buffer.dependencies[member_memory(member)].read_by(ByteRange(source, source + over.nbytes), left)
+        dependencies.written_by(over, arrived)
+        ends = member_memory(member), member_memory(keeper)
+        memory.accounting.copied(*ends, over.nbytes, arrived, pieces.cause, issue.command)
+        return arrived
 
     def _download(
         self,
@@ -383,8 +430,10 @@ def _is_below(counted: _Counted, values: Sequence[ArgumentValue]) -> bool:
     if not after.size:
         return True
     highest = int(after.max())
-    if counted.handed.min() < 0 or counted.before.min() < 0 or highest >= _PLACES_MAX:
+    if counted.handed.min() < 0 or highest >= _PLACES_MAX:
         return False
+    if counted.before.min() < 0 and counted.append.limits:
+        return False  # unsigned, it would be above them
     for limit in counted.append.limits:
         bound = value_of(limit.bound, values)
         is_plain = len(limit.bound) == 1 and limit.bound[0][0] == 1 and len(limit.bound[0][1]) == 1

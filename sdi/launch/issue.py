@@ -205,7 +205,7 @@ class Issuer:
             written = union_of(RegionSet.of(used.written(k)) for k in range(len(chunk.plan.boxes)))
             needed = union_of(each.needs for each in used.assignments)
             also = [each.over for each in used.merged]
-            if used.appended is not None:
+            if used.appended is not None and not chunk.plan.is_simple:
                 also.append(used.appended)
             kept = union_of((written.intersection(needed), RegionSet.of(also)))
             if kept:

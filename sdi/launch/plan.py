@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
 
+from sdi.appends import is_simple
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange
@@ -127,7 +128,8 @@ class CutPlan:
 
     ``is_attempt``: only what the assignments did can tell whether one device could have done it, since each
     has a copy of its own of counters that hand out places, or of what at most one may change.
-    ``refusal``: why that can't be told, for the user.
+    ``refusal``: why that can't be told, for the user.  ``is_simple``: see ``sdi.appends``; what is appended
+    counts then unless it lies outside of its buffer.
     """
 
     boxes: tuple[GroupBox, ...]
@@ -135,6 +137,7 @@ class CutPlan:
     images: tuple[ImagePlan, ...] = ()
     is_attempt: bool = False
     refusal: str = ""
+    is_simple: bool = False
 
     @property
     def merged_nbytes(self) -> int:
@@ -288,6 +291,7 @@ def make_plan(
         images,
         is_attempt,
         refusal,
+        is_simple(model.appends),
     )
 
 

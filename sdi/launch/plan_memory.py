@@ -37,7 +37,7 @@ _Touched = tuple[
     bool,
 ]
 """All that a ``BufferPlan`` says but of which buffer."""
-_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[tuple[_Touched, ...], bool, str]]
+_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[tuple[_Touched, ...], bool, str, bool]]
 
 
 class PlanMemory:
@@ -58,7 +58,7 @@ class PlanMemory:
             return None
         self._known.move_to_end(key)
         made = [BufferPlan(buffer, *touched) for buffer, touched in zip(buffers, found[0], strict=True)]
-        return CutPlan(boxes, tuple(made), is_attempt=found[1], refusal=found[2])
+        return CutPlan(boxes, tuple(made), is_attempt=found[1], refusal=found[2], is_simple=found[3])
 
     def keep(self, key: PlanKey, exact: bool, plan: CutPlan) -> None:
         """Remember ``plan``, which names its buffers in the order of their numbers and no images."""
@@ -81,7 +81,7 @@ class PlanMemory:
             )
             for p in plan.buffers
         )
-        plans[plan.boxes, exact] = touched, plan.is_attempt, plan.refusal
+        plans[plan.boxes, exact] = touched, plan.is_attempt, plan.refusal, plan.is_simple
         more = 1 + sum(
             sum(
                 len(assignment.needs.regions) + len(assignment.owns.regions)
