@@ -293,7 +293,7 @@ class Launcher:
                 issued = yield from self._verifier.launch(binding, run, issue)
             elif chunk.plan.is_attempt:
                 issued, _ = yield from self._appender.launch(binding, number, where, self._everyone, issue)
-                if is_measured and not kernel.attempts.undone:
+                if is_measured and kernel.attempts.undone == undone:
                     self._measure(kernel, launch_plan, chunk, issued)
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)

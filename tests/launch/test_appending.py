@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.image_runs import image_environ, run
+from tests.image_runs import image_environ, plain_environ, run
 
 N = 4096
 
@@ -73,3 +74,32 @@ def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
         "ap_bins": 1,
         "se_first": 1,
     }
+
+
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_kernels_written_at_random_leave_what_the_plain_driver_leaves(tmp_path: Path, members: int) -> None:
+    count, stats = 16, tmp_path / "stats.json"
+    environs = plain_environ(), image_environ(members, SDI_SPLIT="always", SDI_STATS=str(stats))
+    found = []
+    for number, environ in enumerate(environs):
+        path = tmp_path / f"{number}.npz"
+        program = [sys.executable, "-m", "tests.launch.appends_at_random", str(1000 * members), str(count)]
+        done = run([*program, str(path)], environ, 200.0)
+        assert done.returncode == 0, done.describe()
+        with np.load(path) as archive:
+            found.append(dict(archive))
+    plain, image = found
+    for name, array in plain.items():
+        number, what = name.split()
+        if what != "out":
+            assert np.array_equal(image[name], array), name
+        elif plain[f"{number} counters"].max() <= plain[f"{number} room"]:
+            assert np.array_equal(_rows(image[name]), _rows(array)), name
+    counted = json.loads(stats.read_text())["kernels"]["append"]
+    assert (counted["launches_split"], counted["launches_whole"]) == (count, 0)
+    assert 0 < counted["attempts_undone"] < count / 2
+
+
+def _rows(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """In an order that does not depend on where they were."""
+    return array[np.lexsort(array.T)]
