@@ -128,12 +128,14 @@ class EffectAnalysis:
                 effects.atomic = True
         if self._fences and any(effects.updates for effects in self.arguments):
             self._because(self._fences[0], "updates global memory atomically and orders that with a fence")
+        waits = any(self.arguments[root].writes for root in self._polled - {STATIC})
         for append in self.appends:
-            is_changed = any(self.arguments[each].writes for each in append.reads)
-            is_read = any(self.arguments[store.argument].reads for store in append.stores)
-            if is_changed or is_read or not self.arguments[append.counter].only_updates:
-                self._because(kernel.definition, "appends to what it may access in another way too")
-        is_seldom = self._is_seldom and not (self._fences or self.reasons or self._answering & self._polled)
+            others = [self.arguments[each].writes for each in append.reads]
+            others += [self.arguments[store.argument].reads for store in append.stores]
+            if waits or any(others) or not self.arguments[append.counter].only_updates:
+                what = "waits for what others write" if waits else "accesses it in another way too"
+                self._because(kernel.definition, f"appends, and perhaps {what}")
+        is_seldom = self._is_seldom and not (self._fences or self.reasons or waits)
         self.watched = tuple(sorted(self._answering)) if is_seldom else ()
         if not is_seldom:
             self.reasons |= self._answers
@@ -557,8 +559,6 @@ class EffectAnalysis:
         what = f"updates global memory atomically{through}{why}"
         self._answers[node.begin, f"{self.lines.describe(node.begin)}: {what}"] = None
         self._answering |= roots
-        if self._open_depth:
-            self._polled |= roots
         name = callee.name if (callee := callee_of(node)) is not None else ""
         is_known = len(roots) == 1 and STATIC not in roots and orders_nothing(self.tree, node, name)
         self._is_seldom = self._is_seldom and is_known and self._happens_seldom(node)

@@ -229,7 +229,7 @@ def test_a_kernel_that_appends_may_be_split(arguments: str, body: str) -> None:
 @pytest.mark.parametrize(("arguments", "body"), REFUSED.values(), ids=REFUSED)
 def test_a_kernel_that_does_anything_else_with_a_result_does_not_append(arguments: str, body: str) -> None:
     model = kernel(arguments, body)
-    why = ("line 1: updates global memory atomically through 'n', ", "line 1: appends to what it may access")
+    why = ("line 1: updates global memory atomically through 'n', ", "line 1: appends, and perhaps ")
     assert not model.appends
     assert model.watched or model.why_whole.startswith(why)
 
@@ -247,10 +247,11 @@ def test_a_helper_that_appends_keeps_its_kernels_whole() -> None:
     [
         'int p = atomic_inc(n); out[p] = g; printf("%d", g);',
         "int p = atomic_inc(n); out[p] = g; *(global int *)(ulong)m[0] = 1;",
+        "int p = atomic_inc(n); out[p] = g; while (f[g] == 0) ; f[g + 1] = 1;",
     ],
 )
-def test_what_can_not_be_undone_or_may_reach_anything_runs_whole(body: str) -> None:
-    model = kernel(INTS + ", global const int *m", body)
+def test_what_can_not_be_undone_may_reach_anything_or_waits_runs_whole(body: str) -> None:
+    model = kernel(INTS + ", global const int *m, global int *f", body)
     assert model.why_whole
     assert not (model.appends or model.watched)
 

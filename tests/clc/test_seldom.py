@@ -35,6 +35,7 @@ WHOLE = {
     "a lock": "if (g == 0) { while (atomic_cmpxchg(n, 0, 1)) ; x[0]++; atomic_xchg(n, 0); }",
     "waits for all": "if (g == 0) { if (atomic_dec(n) == 3) x[0] = 2; while (n[0] < 9) ; }",
     "waits in a helper": "if (g == 0 && claim(n)) wait_for(n);",
+    "waits for a flag that others set": "if (in[g] && atomic_dec(n) == 3) x[0] = 1; while (x[g] == 0) ;",
     "counts anew": "if (g) for (int i = 0; i < 9; i++) if (atomic_dec(n) < 3) i = 0;",
     "a bound that never comes": "if (g) for (int i = 0; ; i++) if (atomic_dec(n) < 3) break;",
     "a step that is none": "if (g) for (int i = 0; i < 9; i += in[g]) if (atomic_dec(n) < 3) x[0] = 1;",
