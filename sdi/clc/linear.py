@@ -16,6 +16,7 @@ _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)[uUlL]*\Z")
 _IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z")
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
 _STEPS = frozenset({"++", "--", "x++", "x--", "&"})
+_AROUND = frozenset({NodeKind.INIT_LIST, NodeKind.UNEXPOSED, NodeKind.PAREN})
 _DEEP = 50
 
 
@@ -152,8 +153,9 @@ class Locals:
         children = node.operands
         match node.kind:
             case NodeKind.INTEGER_LITERAL:
-                number = _number(self.tree.source(node))
-                return None if number is None else added({}, {ONE: number})
+                if not _is_natural_number(self.tree, node):
+                    return None
+                return added({}, {ONE: _number(self.tree.source(node)) or 0})
             case NodeKind.PAREN | NodeKind.UNEXPOSED | NodeKind.CAST if len(children) == 1:
                 found = self.linear(children[0], depth + 1)
                 is_narrow = node.type.nbytes < min(4, children[0].type.nbytes)
@@ -261,8 +263,33 @@ class Locals:
         if set(form) <= {ONE}:
             return form.get(ONE, 0) > 0
         return all(value > 0 for value in form.values()) and all(
-            self._is_natural(each) for key in form for each in key
+            self._is_natural(each) or self._is_guarded(each, at) for key in form for each in key
         )
+
+    def _is_guarded(self, symbol: Symbol, at: SyntaxNode) -> bool:
+        """Whether ``at`` stands in a branch for values above 0 of a variable, which keeps its value there."""
+        for node in self._body.walk():
+            if node.kind is not NodeKind.IF:
+                continue
+            condition, branch = node.operands[:2]
+            is_within = branch.begin <= at.begin and at.end <= branch.end
+            if is_within and self._proves(condition, symbol) and symbol.number not in changed_by([branch]):
+                return True
+        return False
+
+    def _proves(self, condition: SyntaxNode, symbol: Symbol) -> bool:
+        """Whether a variable is not negative where a condition holds."""
+        while condition.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(condition.operands) == 1:
+            (condition,) = condition.operands
+        if condition.kind is not NodeKind.BINARY_OPERATOR:
+            return False
+        if condition.operator == "&&":
+            return any(self._proves(each, symbol) for each in condition.operands)
+        left, right = condition.operands
+        bound = self.linear(right)
+        is_number = bound is not None and set(bound) <= {ONE} and bound.get(ONE, 0) >= 0
+        is_compared = condition.operator in (">", ">=") and not left.type.unsigned
+        return is_compared and is_number and _root(left) == symbol.number != 0
 
     def _is_natural(self, symbol: Symbol) -> bool:
         if symbol.kind == "call":
@@ -292,18 +319,34 @@ class Locals:
             elif each.kind is NodeKind.UNARY_OPERATOR and each.operator in ("--", "x--", "&"):
                 yield None
 
+    def _is_natural_table(self, node: SyntaxNode) -> bool:
+        """Whether an element is one of a table of constants, none of them negative."""
+        while node.kind in (NodeKind.ARRAY_SUBSCRIPT, NodeKind.UNEXPOSED, NodeKind.PAREN):
+            if not node.operands:
+                return False
+            node = node.operands[0]
+        for table in self.tree.declarations:
+            if table.kind is NodeKind.VAR_DECL and table.declaration == node.declaration != 0:
+                given = [each for each in table.operands if each.kind is NodeKind.INIT_LIST]
+                values = [each for one in given for each in one.walk() if each.kind not in _AROUND]
+                is_fixed = table.type.space is Space.CONSTANT and len(given) == 1
+                return is_fixed and all(_is_natural_number(self.tree, each) for each in values)
+        return False
+
     def _never_negative(self, node: SyntaxNode | None) -> bool:
         if node is None or node.type.form is not Form.INTEGER:
             return False
         children = node.operands
         match node.kind:
             case NodeKind.INTEGER_LITERAL:
-                return True
+                return _is_natural_number(self.tree, node)
             case NodeKind.PAREN | NodeKind.UNEXPOSED | NodeKind.CAST if len(children) == 1:
                 inner = children[0].type
                 if inner.form is Form.INTEGER and inner.unsigned and inner.nbytes < node.type.nbytes:
                     return True
                 return inner.nbytes <= node.type.nbytes and self._never_negative(children[0])
+            case NodeKind.ARRAY_SUBSCRIPT:
+                return self._is_natural_table(node)
             case NodeKind.BINARY_OPERATOR if node.operator in _COMPARISONS:
                 return True
             case NodeKind.BINARY_OPERATOR if node.operator in ("+", "*"):
@@ -316,6 +359,12 @@ class Locals:
                 return all(map(self._never_negative, children[1:]))
             case _:
                 return False
+
+
+def _is_natural_number(tree: Tree, node: SyntaxNode) -> bool:
+    """Whether it is a number that is not negative as an int either."""
+    number = _number(tree.source(node)) if node.kind is NodeKind.INTEGER_LITERAL else None
+    return number is not None and number < 1 << 31
 
 
 def _is_own(node: SyntaxNode) -> bool:

@@ -11,11 +11,17 @@ from tests.clc.test_model import model_of
 INTS = "global int *out, volatile global int *n"
 
 
+TABLES = (
+    "constant int counts[4] = {0, 3, 6, 3}; constant int steps[2] = {1, -1}; constant int bits[1] = {~0};"
+    "constant int pairs[2][1] = {{1}, {2}}; constant int large[1] = {0x80000001};"
+)
+RUN = "int p = atomic_add(n, k); for (int i = 0; i < k; i++) out[p + i] = g;"
+
+
 def kernel(arguments: str, body: str) -> KernelModel:
     """The model of a kernel."""
-    return model_of(
-        f"kernel void k({arguments}) {{ int g = get_global_id(0); {body} }}", options="-cl-std=CL3.0"
-    )
+    source = f"{TABLES} kernel void k({arguments}) {{ int g = get_global_id(0); {body} }}"
+    return model_of(source, options="-cl-std=CL3.0")
 
 
 APPENDS = {
@@ -46,6 +52,18 @@ APPENDS = {
         INTS,
         "int k = 0; for (int j = 0; j < 5; j++) if (j * g % 3) k++;"
         " int p = atomic_add(n, k); for (int i = 0; i < k; i++) { int at = p + i; out[at] = g; }",
+    ),
+    "as many as a table says": (
+        INTS,
+        "int k = counts[g & 3]; " + RUN,
+    ),
+    "as many as a table of tables says": (
+        INTS,
+        "int k = pairs[g & 1][0]; " + RUN,
+    ),
+    "if there are any": (
+        INTS + ", global const int *c",
+        "int k = c[g]; if (k > 0 && g) { " + RUN + " }",
     ),
     "triangles": (
         INTS + ", global const uchar *c",
@@ -158,6 +176,20 @@ REFUSED = {
         INTS + ", int k",
         "int p = atomic_add(n, k); for (int i = 0; i < k; i++) out[p+i] = 1;",
     ),
+    "a table says it may": (INTS, "int k = steps[g & 1]; " + RUN),
+    "a table has bits": (INTS, "int k = bits[0]; " + RUN),
+    "a table has large numbers": (INTS, "int k = large[0]; " + RUN),
+    "a large number": (INTS, "int k = 0x80000001; " + RUN),
+    "if there may be less than none": (
+        INTS + ", global const int *c",
+        "int k = c[g]; if (k > -2) { " + RUN + " }",
+    ),
+    "if there are none": (
+        INTS + ", global const int *c",
+        "int k = c[g]; if (k > 0) { } else { " + RUN + " }",
+    ),
+    "if there were any": (INTS + ", global const int *c", "int k = c[g]; if (k > 0) { k -= 5; " + RUN + " }"),
+    "if they are not 0u": (INTS + ", global const int *c", "int k = c[g]; if (k > 0u) { " + RUN + " }"),
     "it counts down": (INTS, "int p = atomic_dec(n); out[p] = 1;"),
     "it subtracts": (INTS, "int p = atomic_sub(n, 1); out[p] = 1;"),
     "the result changes": (INTS, "int p = atomic_inc(n); p += 2; out[p] = 1;"),
