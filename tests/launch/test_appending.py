@@ -76,6 +76,15 @@ def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("operations", [3, 8, 14, 20, 27])
+def test_a_member_that_is_lost_takes_one_launch_with_it(operations: int) -> None:
+    environ = image_environ(3, SDI_SPLIT="always", SDI_TEST_LOSE_MEMBER=f"1:{operations}")
+    program = [sys.executable, "-m", "tests.launch.appending_program", *[str(N)] * 6]
+    done = run(program, environ, 100.0)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    assert sorted(done.stdout.splitlines()) == [*[f"{N // 2} True"] * 5, "failed"]
+
+
 @pytest.mark.parametrize("members", [2, 3, 5])
 def test_kernels_written_at_random_leave_what_the_plain_driver_leaves(tmp_path: Path, members: int) -> None:
     count, stats = 16, tmp_path / "stats.json"
