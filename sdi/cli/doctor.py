@@ -31,7 +31,8 @@ SLOW_START_S = 2.0
 PATIENCE_S = 60.0
 _REINSTALL = "install sdi again: pip install --force-reinstall --no-deps, or make in its sources"
 _NO_SVM = (
-    "members that are not CPUs of this machine, or no address that service and applications both have free"
+    "members that are neither all CPUs of this machine nor all CUDA GPUs of it that reach each other, "
+    "or no address that service and applications both have free"
 )
 _DRIVER_HINT = "install a driver, for CPUs: apt-get install pocl-opencl-icd"
 

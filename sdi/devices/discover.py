@@ -18,6 +18,7 @@ from sdi.devices.opencl.source import OpenCLSource
 from sdi.devices.polling import Polling
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.selecting import select
+from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import Status, require
 
 DEFAULT_CPU_MEMBERS = 2
@@ -86,7 +87,8 @@ def connection(one: Found, other: Found) -> str:
 
 def pool_of(members: Sequence[Device]) -> PooledMemory | None:
     """The memory of all members together, where they can have that."""
-    pools = (source.pool(members) for source in _SOURCES if len(members) > 1)
+    behind = [member.behind if isinstance(member, ForwardingDevice) else member for member in members]
+    pools = (source.pool(behind) for source in _SOURCES)
     return next((pool for pool in pools if pool is not None), None)
 
 

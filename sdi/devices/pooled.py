@@ -1,6 +1,7 @@
 """Memory of several members that each of them reads and writes where it is.
 
-For what is larger than one member and wanted whole by each: design/0004, "Memory of several members".
+For what is larger than one member and wanted whole by each: design/0004, "Memory of several members"; and for
+kernels that follow pointers: design/0022.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Final, cast
 
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities
-from sdi.devices.handles import DeviceBuffer, HostBytes
-from sdi.devices.image import ImageShape
+from sdi.devices.handles import DeviceBuffer
 from sdi.devices.memory_share import MemoryShare
+from sdi.intervals import ByteRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,16 +26,26 @@ class PooledBytes:
     free: Callable[[], None]
 
 
-Make = Callable[[int], PooledBytes]
-"""New bytes of that number, their content undefined.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE)."""
+Make = Callable[[ByteRange], PooledBytes]
+"""New memory for those bytes of the arena, its content undefined; at the application's addresses, if they are
+reserved.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE)."""
+Reserve = Callable[[int, int], bool]
+"""Whether so many bytes are reserved from an address on now; with 0, from any."""
 
 
 class PooledMemory:
     """The memory of ``members`` together.  It is no member: they use it, each through its ``view``."""
 
-    def __init__(self, members: Sequence[Device], make: Make, share_nbytes: Callable[[int], int]) -> None:
-        """``share_nbytes(n)``: what of n bytes lies on each member.  May raise DeviceFailed."""
+    def __init__(
+        self,
+        members: Sequence[Device],
+        make: Make,
+        share_nbytes: Callable[[int], int],
+        reserve: Reserve = lambda nbytes, address: not address,
+    ) -> None:
+        """``share_nbytes(n)``: what of n bytes lies on each member at most.  May raise DeviceFailed."""
         self.share_nbytes: Final = share_nbytes
+        self.reserve: Final = reserve
         name = "all members together"
         self.capabilities: Capabilities = replace(
             members[0].capabilities,
@@ -49,11 +60,10 @@ class PooledMemory:
         """``buffer`` as ``member`` names it."""
         return cast(PooledBytes, buffer).views[member]
 
-    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
-        """See ``Device``; it has no images."""
-        assert isinstance(wanted, int) and not on_host
-        made = self._make(wanted)
-        self.memory.in_use += wanted
+    def allocate(self, over: ByteRange) -> DeviceBuffer:
+        """New memory for those bytes of the arena.  Raises ClError(MEM_OBJECT_ALLOCATION_FAILURE)."""
+        made = self._make(over)
+        self.memory.in_use += made.nbytes
         return DeviceBuffer(made)
 
     def free(self, buffer: DeviceBuffer) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sdi.commands import Launch
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
@@ -215,6 +216,18 @@ def one_by_one(plans: CutPlans, chunk: Chunk) -> list[Chunk]:
     ]
 
 
+def unsafe(chunks: Sequence[Chunk]) -> str:
+    """Why a launch that is cut into chunks can't be split after all; empty when it can."""
+    mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
+    if mixed:
+        return mixed
+    if any(chunk.plan.is_attempt and chunk.mapped for chunk in chunks):
+        return "uses results of atomic functions, and what is larger than a member's memory"
+    if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
+        return "updates atomically what is larger than a member's memory"
+    return ""
+
+
 def _fits(chunk: Chunk, capacities: Sequence[int], share: int) -> bool:
     """Whether each box wants at most so large a share of its member."""
     return all(
@@ -294,6 +307,7 @@ def _hull(used: BufferPlan, k: int) -> ByteRange | None:
 
 def reserve(
     memory: VirtualMemory,
+    launch: Launch,
     chunk: Chunk,
     where: tuple[int, ...],
     everyone: Sequence[int],
@@ -303,12 +317,12 @@ def reserve(
 ) -> Steps[int]:
     """Give a chunk's data their places on the members ``where``; how long that was waited for, in ns.
 
-    ``is_one``: it is all of its launch, of the kernel ``name``.  Raises ClError where there is no room, and
+    ``is_one``: it is all of ``launch``, of the kernel ``name``.  Raises ClError where there is no room, and
     DeviceFailed where a member is lost meanwhile.
     """
     wanted, images = chunk.places(where), chunk.images(where)
     held_ns = 0
-    while waits := _share(memory, chunk, wanted, images, everyone, issue) or memory.placement.reserve(
+    while waits := _share(memory, launch, chunk, wanted, images, everyone, issue) or memory.placement.reserve(
         wanted, issue, images, is_one, chunk.on_host
     ):
         before_ns = time.monotonic_ns()
@@ -321,18 +335,24 @@ def reserve(
 
 def _share(
     memory: VirtualMemory,
+    launch: Launch,
     chunk: Chunk,
     wanted: list[Wanted],
     images: list[WantedImage],
     everyone: Sequence[int],
     issue: Issue,
 ) -> list[Ticket]:
-    """Give what is larger than a member a place in the memory of all together, if that can be."""
-    if not chunk.mapped or memory.coherence == "host":
+    """Give what is larger than a member a place in the memory of all together, if that can be.
+
+    What kernels reach by its address has to have one, where members don't use the arena's.
+    """
+    if not chunk.mapped or memory.memories.pooled is None:
         return []
+    placement = memory.placement
     for used in chunk.plan.buffers:
-        if used.buffer.id in chunk.mapped:
-            waits = memory.placement.share(used.buffer, wanted, images, tuple(everyone), issue)
-            if waits:
+        is_needed = used.buffer.id in launch.regions
+        if used.buffer.id in chunk.mapped and (is_needed or memory.coherence == "lazy"):
+            share = placement.share_surely if is_needed else placement.share
+            if waits := share(used.buffer, wanted, images, tuple(everyone), issue):
                 return waits
     return []

@@ -24,7 +24,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans
 from sdi.launch.appending import Appender, Ran
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
-from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve
+from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsafe
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
@@ -56,6 +56,7 @@ _log = logging.getLogger("sdi.launcher")
 KNOWN_MAX = 256
 """Launches that are known by the bytes of their records, least recently used first out."""
 _OF_ONE_DEVICE = "its queue is for one device"
+_ATOMIC_BY_ADDRESS = "updates shared virtual memory atomically, which is one memory of several GPUs"
 _GATHER_AFTER = 8
 """Launches of a device of several after which it may get all of buffers that no other one ever needed."""
 
@@ -277,7 +278,7 @@ class Launcher:
                 try:
                     is_one, name = len(launch_plan.chunks) == 1, kernel.model.name
                     held_ns += yield from reserve(
-                        self._memory, chunk, where, self._everyone, is_one, name, issue
+                        self._memory, launch, chunk, where, self._everyone, is_one, name, issue
                     )
                 except ClError:
                     if number or not self._is_shorter(launch_plan):
@@ -308,7 +309,8 @@ class Launcher:
                     recorder.assignment(issue.command, number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.chunks += len(launch_plan.chunks) - 1
-        self._counters.kernel(kernel.model.name).attempts_undone += kernel.attempts.undone - undone
+        if kernel.attempts.undone > undone:
+            self._counters.kernel(kernel.model.name).attempts_undone += kernel.attempts.undone - undone
         self._counters.ran(kernel, binding, where, patterns)
         if self._verifier is None and (recorder is not None or kernel.note is None):
             recording = made.recording if made is not None and not launch.prints else None
@@ -422,6 +424,9 @@ class Launcher:
         accesses = kernel.effort(ndrange)
         plans = AccessPlans(model, values, buffers, bind, images, accesses, kernel.plans, plan_key, regions)
         why_whole = _OF_ONE_DEVICE if member else self._never_split(kernel, ndrange)
+        is_pooled = regions and self._memory.memories.pooled is not None
+        if not why_whole and is_pooled and any(each.atomic or each.updates for each in model.arguments):
+            why_whole = _ATOMIC_BY_ADDRESS
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
             is_exact = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
@@ -443,7 +448,7 @@ class Launcher:
         if len(chunks) > 1 and self._cutter.freeze_equal(history, chosen):
             chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plans)
             chunks = chunks_of(chosen)
-        if len(chosen.boxes) > 1 and (why_whole := _unsafe(chunks)):
+        if len(chosen.boxes) > 1 and (why_whole := unsafe(chunks)):
             chosen = plans.plan(whole, False)
             chunks = chunks_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
@@ -568,18 +573,6 @@ def _bound(
 def _are_poisoned(buffers: Iterable[VirtualBuffer]) -> bool:
     """Whether bytes of them were not written that should have been, as far as was looked."""
     return any(dependencies.poisoned for buffer in buffers for dependencies in buffer.dependencies)
-
-
-def _unsafe(chunks: Sequence[Chunk]) -> str:
-    """Why a launch that is cut into chunks can't be split after all; empty when it can."""
-    mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
-    if mixed:
-        return mixed
-    if any(chunk.plan.is_attempt and chunk.mapped for chunk in chunks):
-        return "uses results of atomic functions, and what is larger than a member's memory"
-    if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
-        return "updates atomically what is larger than a member's memory"
-    return ""
 
 
 def _image_nbytes(kernel: str, values: Sequence[ArgumentValue], buffers: dict[int, VirtualBuffer]) -> int:

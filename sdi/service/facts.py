@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from sdi import limits
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities
+from sdi.devices.pooled import PooledMemory
 from sdi.errors import ClError, Status, require
 from sdi.service.image_info import image_info, member_info
 from sdi.service.status_page import StatusPage
 from sdi.service.vendors import Vendors, vendors_of
 from sdi.sizes import size
-from sdi.vmem.arena import PAGE_NBYTES, Arena
+from sdi.vmem.arena import PAGE_NBYTES, SHARED_ADDRESSES, Arena
 from sdi.wire.layout import layout, padded
 from sdi.wire.opencl import DeviceInfo as Info
 from sdi.wire.opencl import SvmCapabilities, u64
@@ -79,18 +80,20 @@ def announce(
     vendors: ToldVendors = vendors_of,
     share: Callable[[Arena], None] | None = None,
     is_image: bool = True,
+    pooled: PooledMemory | None = None,
 ) -> tuple[Arena, StatusPage]:
     """Tell the client of an image made of ``devices``, or of all of these, and give it the arena.
 
     Both are the caller's.  ``room_nbytes``: what the client can map.  ``vendors``: what devices made of
-    members say of themselves.  ``share``: gives the arena to others, while it has a descriptor.  Raises
+    members say of themselves.  ``share``: gives the arena to others, while it has a descriptor.  ``pooled``:
+    the memory of all members together, which is at the application's addresses then, if it can.  Raises
     ClError where there is too little room for an arena.
     """
     arena = _arena(room_nbytes)
     if share is not None:
         share(arena)
     page = StatusPage(arena)
-    address = arena.map_window() if have_host_addresses(devices) else 0
+    address = _shared_address(arena, devices, pooled)
     record = facts_record(devices, arena.nbytes, vendors, is_image, address)
     socket.send_fds(commands, [record[:1]], [arena.fd])
     arena.close_descriptor()
@@ -102,6 +105,20 @@ def have_host_addresses(devices: Sequence[Device]) -> bool:
     """Whether kernels on all of them can use bytes of this process at their addresses here."""
     facts = [device.capabilities for device in devices]
     return all(each.node == 0 and each.kind.is_host_processor and each.is_host_memory for each in facts)
+
+
+def _shared_address(arena: Arena, devices: Sequence[Device], pooled: PooledMemory | None) -> int:
+    """From where on kernels on all members can have the arena's bytes at the application's addresses.
+
+    0: nowhere.
+    """
+    if pooled is None:
+        return arena.map_window() if have_host_addresses(devices) else 0
+    found = (address for address in SHARED_ADDRESSES if pooled.reserve(arena.nbytes, address))
+    if address := next(found, 0):
+        return address
+    pooled.reserve(arena.nbytes, 0)
+    return 0
 
 
 def _arena(room_nbytes: int) -> Arena:

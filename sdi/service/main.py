@@ -182,7 +182,9 @@ def begin(
             device=settings.device_vendor,
             name=settings.device_name or "",
         )
-        shared = announce(commands, devices, room_nbytes, vendors, image.share, settings.is_image)
+        shared = announce(
+            commands, devices, room_nbytes, vendors, image.share, settings.is_image, image.pooled
+        )
     except Exception as error:
         _log.debug("start", exc_info=True)
         scarce = limits.described() if isinstance(error, OSError | MemoryError | RuntimeError) else ""

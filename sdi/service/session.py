@@ -90,7 +90,9 @@ class Session:
             split, balance, verify = "never", ("off", 0), "off"
         self._commands = commands
         self.polling = polling or Polling()
-        self._arena, page = announce(commands, devices, is_image=is_image) if shared is None else shared
+        self._arena, page = (
+            announce(commands, devices, is_image=is_image, pooled=pooled) if shared is None else shared
+        )
         self._turns = Turns(self.polling, page.wake, recorder)
         self.post = post = self._turns.post
         self._notices = Notices(notices, post)

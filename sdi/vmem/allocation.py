@@ -101,7 +101,7 @@ class Placement:
                     inside = self._reserve_on_host(member, parts, on_host, issue)
                     waits += self._reserve_on(member, inside, others, keeps_old, kept, issue)
                 except ClError:
-                    if not self._unshare(waits, issue):
+                    if not self._unshare(waits, issue, self.placed.clock - 1):
                         raise
             if waits:
                 self._events.holds += 1
@@ -147,34 +147,77 @@ class Placement:
         }
         if any(each + beside[m] > self.heaps[m].capacity for m in members):
             return []
-        waits: list[Ticket] = []
-        kept = _kept(images)
-        try:
-            for member in members:
-                self.heaps[member].free_pool()
-                if self.heaps[member].available < each:
-                    keep = [b for b, where, _ in wanted if where == member]
-                    waits += self._eviction.make_room(member, each, [], keep, kept, issue)
-        except ClError:
-            return []
+        waits = self._room_for_share(each, wanted, _kept(images), members, issue)
         if waits:
             self._events.holds += 1
-            return waits
-        for member in members:
-            self.heaps[member].free_pool()
-        block = self.heaps[pooled].take(buffer.nbytes)
-        if block is not None:
-            self._place(buffer, pooled, block, buffer.whole, issue)
-            allocation = buffer.allocations[pooled]
-            assert allocation is not None
-            allocation.used = self.placed.clock + 1
-            self._events.shared += 1
-            for member in members:
-                self._accounting.resident(member, self._devices[member].memory.in_use)
-        return []
+        elif waits is not None:
+            self._share(buffer, pooled, members, issue)
+        return waits or []
 
-    def _unshare(self, waits: list[Ticket], issue: Issue) -> bool:
-        """Take the places in the memory of all members together away that are not in use now, if any are.
+    def share_surely(
+        self,
+        buffer: VirtualBuffer,
+        wanted: Sequence[Wanted],
+        images: Sequence[WantedImage],
+        members: Sequence[int],
+        issue: Issue,
+    ) -> list[Ticket]:
+        """``share``, for what has to be there: others lose their places in that memory, if it takes that.
+
+        Raises ClError where even that is not enough.
+        """
+        assert self._pooled is not None
+        waits = self.share(buffer, wanted, images, members, issue)
+        if not waits and buffer.allocations[self._pooled] is None:
+            if not self._unshare(waits, issue, self.placed.clock):
+                what = f"{buffer.nbytes} bytes of shared virtual memory on all members together"
+                raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
+            waits = waits or self.share_surely(buffer, wanted, images, members, issue)
+        return waits
+
+    def _room_for_share(
+        self,
+        nbytes: int,
+        wanted: Sequence[Wanted],
+        kept: KeptImages,
+        members: Sequence[int],
+        issue: Issue,
+    ) -> list[Ticket] | None:
+        """Have so much free on each of the members.  None: that can't be; else what it waits for."""
+        assert self._pooled is not None
+        waits: list[Ticket] = []
+        try:
+            for member in members:
+                self.heaps[member].free_pool(nbytes)
+                if self.heaps[member].available < nbytes:
+                    keep = [b for b, where, _ in wanted if where == member]
+                    waits += self._eviction.make_room(member, nbytes, [], keep, kept, issue)
+        except ClError:
+            return None
+        return waits or self.heaps[self._pooled].leaving()  # perhaps from the very address
+
+    def _share(self, buffer: VirtualBuffer, pooled: int, members: Sequence[int], issue: Issue) -> None:
+        assert self._pool is not None
+        make = partial(self._pool.allocate, ByteRange(buffer.offset, buffer.offset + buffer.nbytes))
+        block = self.heaps[pooled].take_by(buffer.nbytes, make)
+        if block is None:
+            freed = [self.heaps[member].free_pool() for member in members]
+            if not any(freed):
+                return
+            block = self.heaps[pooled].take_by(buffer.nbytes, make)
+            if block is None:
+                return
+        self._place(buffer, pooled, block, buffer.whole, issue)
+        allocation = buffer.allocations[pooled]
+        assert allocation is not None
+        allocation.used = self.placed.clock + 1
+        self._events.shared += 1
+        for member in members:
+            self._accounting.resident(member, self._devices[member].memory.in_use)
+
+    def _unshare(self, waits: list[Ticket], issue: Issue, since: int) -> bool:
+        """Take the places in the memory of all members together away that were not used after ``since``, if
+        there are any.
 
         Adds to ``waits`` what to wait for until they are free.
         """
@@ -184,13 +227,13 @@ class Placement:
         over = [
             buffer
             for buffer in self.placed.buffers[pooled].values()
-            if (allocation := buffer.allocations[pooled]) is not None and allocation.used < self.placed.clock
+            if (allocation := buffer.allocations[pooled]) is not None and allocation.used <= since
         ]
         for buffer in over:
             self._eviction.evict(buffer, pooled, issue)
         heap = self.heaps[pooled]
         is_freed = heap.reap()  # what was waited for is done, but that may not have been said to the heap yet
-        pending = heap.pending(heap.capacity)
+        pending = heap.leaving()
         waits += pending
         return bool(over or is_freed or pending)
 

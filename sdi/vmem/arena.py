@@ -18,7 +18,7 @@ from sdi.devices.page_locks import PAGE_LOCKS, PageLocks
 from sdi.errors import ClError, Status
 
 PAGE_NBYTES = 4096
-_ADDRESSES = (0x2000_0000_0000, 0x3000_0000_0000, 0x4000_0000_0000, 0x7000_0000_0000)
+SHARED_ADDRESSES = (0x2000_0000_0000, 0x3000_0000_0000, 0x4000_0000_0000, 0x7000_0000_0000)
 """Where applications have nothing, also under AddressSanitizer; ThreadSanitizer leaves no room anywhere."""
 _MAP_FIXED_NOREPLACE = 0x100000
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -75,7 +75,7 @@ class Arena:
         libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         flags = mmap.MAP_SHARED | limits.MAP_NORESERVE | _MAP_FIXED_NOREPLACE
-        for address in _ADDRESSES:
+        for address in SHARED_ADDRESSES:
             found = libc.mmap(address, self.nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.fd, 0)
             if found == address:
                 made = _window_of(self.nbytes).from_address(address)

@@ -9,7 +9,7 @@ import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import DeviceBuffer, HostBytes
@@ -61,9 +61,13 @@ class HeapMemory(Protocol):
     capabilities: Capabilities
     memory: MemoryShare
 
-    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer: ...
-
     def free(self, buffer: DeviceBuffer) -> None: ...
+
+
+class MemberMemory(HeapMemory, Protocol):
+    """A member."""
+
+    def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer: ...
 
 
 class MemberHeap:
@@ -80,7 +84,7 @@ class MemberHeap:
         used: Callable[[int], None],
         is_pooled: bool = False,
     ) -> None:
-        """``is_pooled``: the member is the memory of several together, of which each has a part."""
+        """``is_pooled``: the memory of several members together, of which each has a part."""
         self._is_pooled = is_pooled
         self._device = device
         self._post = post
@@ -121,7 +125,19 @@ class MemberHeap:
                 made = self._make_buffer(more)
                 if made is not None:
                     return made
-        made = self._make_buffer(nbytes)
+        return self._counted(nbytes, self._make_buffer(nbytes))
+
+    def take_by(self, nbytes: int, allocate: Callable[[], DeviceBuffer]) -> Block | None:
+        """A new block of so many bytes that ``allocate`` makes, or None while there is no room."""
+        return self._counted(nbytes, self._make(nbytes, lambda: Block(allocate(), nbytes)))
+
+    def leaving(self) -> list[Ticket]:
+        """What has to be done before everything on its way out is gone."""
+        self.reap()
+        return [ticket for item in self._leaving for ticket in item.pending if not ticket.done]
+
+    def _counted(self, nbytes: int, made: Block | None) -> Block | None:
+        """``made`` for so many bytes; how much can be had is known better then."""
         in_use = self._device.memory.in_use
         if made is None and nbytes <= self.available:
             # The driver has less than it said (others use it too): count on no more from now on.
@@ -134,12 +150,24 @@ class MemberHeap:
         """A block in the memory of the member's host.  Raises ClError, and DeviceLost."""
         if self.is_lost:
             raise DeviceLost(self._device.capabilities.name, "was lost while a command waited for memory")
-        return Block(self._device.allocate(nbytes, on_host=True), 0)
+        return Block(self._member.allocate(nbytes, on_host=True), 0)
 
-    def free_pool(self) -> None:
-        """Give all that is kept for reuse back to the driver."""
+    def free_pool(self, wanted_nbytes: int | None = None) -> bool:
+        """Give all that is kept for reuse back to the driver; not where so much can be had beside it.
+
+        Whether there was anything.
+        """
+        in_use = self._device.memory.in_use
+        if not self._pool or (wanted_nbytes is not None and wanted_nbytes <= self.capacity - in_use):
+            return False
         while self._pool:
             self._free_oldest()
+        return True
+
+    @property
+    def _member(self) -> MemberMemory:
+        assert not self._is_pooled
+        return cast(MemberMemory, self._device)
 
     def has_plenty(self, nbytes: int) -> bool:
         """Whether a place of ``nbytes`` may as well be larger: on a GPU most of whose memory is free.
@@ -170,7 +198,7 @@ class MemberHeap:
         """
         self.reap()
         nbytes = shape.nbytes
-        return self._make(nbytes, lambda: Block(None, nbytes, self._device.allocate(shape)))
+        return self._make(nbytes, lambda: Block(None, nbytes, self._member.allocate(shape)))
 
     def _make(self, nbytes: int, make: Callable[[], Block]) -> Block | None:
         if self.is_lost:
@@ -195,7 +223,7 @@ class MemberHeap:
                 return made
 
     def _make_buffer(self, nbytes: int) -> Block | None:
-        return self._make(nbytes, lambda: Block(self._device.allocate(nbytes), nbytes))
+        return self._make(nbytes, lambda: Block(self._member.allocate(nbytes), nbytes))
 
     def drop(self) -> None:
         """The member is lost, and its driver's objects with it: nothing can be had, nothing is given back.

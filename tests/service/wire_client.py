@@ -19,7 +19,7 @@ from sdi.launch.launcher import SplitMode
 from sdi.profile.record.recorder import Recorder
 from sdi.service.facts import announce
 from sdi.service.session import Session
-from sdi.settings import Balance
+from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
@@ -67,6 +67,7 @@ class WireClient:
         coherence: Coherence = "lazy",
         pooled: PooledMemory | None = None,
         balance: Balance = ("off", 0),
+        verify: Verify = "off",
         share: Callable[[Arena], None] | None = None,
         plays: bool = True,
         recorder: Recorder | None = None,
@@ -78,13 +79,14 @@ class WireClient:
         self._ends = (self.commands, commands, self.notices, notices)
         for end in (self.commands, self.notices):
             end.settimeout(60)
-        shared = announce(commands, devices, share=share, is_image=is_image)
+        shared = announce(commands, devices, share=share, is_image=is_image, pooled=pooled)
         self.session = Session(
             commands,
             notices,
             devices,
             split,
-            coherence=coherence,
+            verify,
+            coherence,
             pooled=pooled,
             balance=balance,
             shared=shared,
@@ -98,6 +100,7 @@ class WireClient:
         first, (descriptor,), _, _ = socket.recv_fds(self.commands, 1, 1)
         header = first + self._exactly(record_layout(Op.FACTS).size - 1)
         facts = record_layout(Op.FACTS).unpack(header)
+        self.arena_address = facts[6]
         self.facts_body = self._exactly(facts[0] - len(header))
         self.staged_at = STAGING_OFFSET
         self.arena = mmap.mmap(descriptor, facts[5], flags=mmap.MAP_SHARED | 0x4000)

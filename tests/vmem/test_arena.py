@@ -82,7 +82,7 @@ def test_pages_past_what_is_kept_go_unless_a_driver_has_locked_some(
 def test_a_window_shows_the_same_bytes_at_an_address_of_its_own(arena: Arena) -> None:
     assert bytes(arena.window(HEAP, 3)) == bytes(3), "without one it is the usual view"
     address = arena.map_window()
-    assert address in arenas._ADDRESSES
+    assert address in arenas.SHARED_ADDRESSES
     arena.view(HEAP, 3)[:] = b"abc"
     assert ctypes.string_at(address + HEAP, 3) == b"abc"
     arena.window(HEAP, 3)[1:2] = b"x"
@@ -90,9 +90,9 @@ def test_a_window_shows_the_same_bytes_at_an_address_of_its_own(arena: Arena) ->
 
 
 def test_windows_are_at_different_addresses_and_leave_these_when_nobody_has_any_of_them(locks: Locks) -> None:
-    made = [Arena(NBYTES, HEAP, locks) for _ in range(len(arenas._ADDRESSES) + 1)]  # type: ignore[arg-type]
+    made = [Arena(NBYTES, HEAP, locks) for _ in range(len(arenas.SHARED_ADDRESSES) + 1)]  # type: ignore[arg-type]
     found = [each.map_window() for each in made]
-    assert found == [*arenas._ADDRESSES, 0]
+    assert found == [*arenas.SHARED_ADDRESSES, 0]
     kept = made[1].window(HEAP, 3)
     for each in made:
         each.close()

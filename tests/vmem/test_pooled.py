@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -15,8 +17,12 @@ from sdi.devices.handles import HostBytes
 from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.devices.testing.faulty import LosingDevice
 from sdi.errors import ClError, Status
+from sdi.intervals import ByteRange
+from sdi.limits import MAP_NORESERVE
+from sdi.settings import Coherence, Verify
 from sdi.vmem.accounting import Events
-from sdi.wire.records import Op
+from sdi.vmem.arena import SHARED_ADDRESSES
+from sdi.wire.records import ARENA_NBYTES, Op
 from tests.service.wire_client import WireClient
 
 SOURCE = """
@@ -33,17 +39,38 @@ __kernel void grow(__global int *p) { p[get_global_id(0)] += 7; }
 PICK, PUT, GROW = range(3)
 LIMIT_NBYTES = 2 << 20
 COUNT, LOCAL, PICKED = 3 << 18, 64, 1 << 14
+_MAP_FIXED_NOREPLACE = 0x100000
 
 
-def pool_of(members: Sequence[Device]) -> PooledMemory:
-    """Host memory that all members map, with as much taken from each as if a part lay there."""
+@dataclass(frozen=True)
+class Elsewhere:
+    """Memory at addresses that the application knows, and has other memory at: as GPUs have."""
+
+    address: int
+
+    def view(self, over: ByteRange) -> HostBytes:
+        """The bytes for those of the arena."""
+        return memoryview((ctypes.c_char * over.nbytes).from_address(self.address + over.start)).cast("B")
+
+
+def pool_of(members: Sequence[Device], elsewhere: Elsewhere | None = None) -> PooledMemory:
+    """Host memory that all members map, with as much taken from each as if a part lay there.
+
+    It is ``elsewhere``, or anywhere.
+    """
+
+    def reserve(nbytes: int, address: int) -> bool:
+        return not address or (elsewhere is not None and elsewhere.address == address)
 
     def share(nbytes: int) -> int:
         return -(-nbytes // len(members) // 4096) * 4096
 
-    def make(nbytes: int) -> PooledBytes:
+    def make(over: ByteRange) -> PooledBytes:
+        nbytes = over.nbytes
         taken = [member.allocate(share(nbytes)) for member in members]
         host: HostBytes = memoryview(mmap.mmap(-1, nbytes)).cast("B")
+        if elsewhere is not None:
+            host = elsewhere.view(over)
         views = tuple(member.allocate(host) for member in members)
 
         def free() -> None:
@@ -53,7 +80,7 @@ def pool_of(members: Sequence[Device]) -> PooledMemory:
 
         return PooledBytes(views, nbytes, free)
 
-    return PooledMemory(members, make, share)
+    return PooledMemory(members, make, share, reserve)
 
 
 @contextmanager
@@ -61,6 +88,19 @@ def image(is_pooled: bool = True, lost: tuple[int, int] | None = None) -> Iterat
     members = open_members(MemberSettings(count=3, memory_nbytes=LIMIT_NBYTES, lost=lost))
     with WireClient(members, "always", pooled=pool_of(members) if is_pooled else None) as client:
         yield client
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE | _MAP_FIXED_NOREPLACE
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    address = next(a for a in SHARED_ADDRESSES if libc.mmap(a, ARENA_NBYTES, access, flags, -1, 0) == a)
+    yield Elsewhere(address)
+    libc.munmap(address, ARENA_NBYTES)
 
 
 def pool_of_session(client: WireClient) -> PooledMemory:
@@ -133,8 +173,8 @@ def test_memory_of_all_that_is_refused_is_not_asked_for_again_and_takes_no_place
     members = open_members(MemberSettings(count=3, memory_nbytes=LIMIT_NBYTES))
     asked: list[int] = []
 
-    def refuse(nbytes: int) -> PooledBytes:
-        asked.append(nbytes)
+    def refuse(over: ByteRange) -> PooledBytes:
+        asked.append(over.nbytes)
         raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the members do not reach each other")
 
     with WireClient(members, "always", pooled=PooledMemory(members, refuse, lambda n: n // 3)) as client:
@@ -168,3 +208,110 @@ def test_with_a_member_the_memory_of_all_together_is_lost(lasts: int) -> None:
         assert isinstance(memory.devices[1], LosingDevice) and memory.devices[1].is_lost()
         assert memory.members == [0, 2]
         assert pool_of_session(client).memory.in_use == 0, "the others have their parts back"
+
+
+LINKED = """
+typedef struct node { __global struct node *next; int value; int seen; } node;
+__kernel void link(__global node *nodes, __global const int *order, int count) {
+    int i = get_global_id(0);
+    nodes[order[i]].next = i + 1 < count ? &nodes[order[i + 1]] : 0;
+    nodes[order[i]].value += 3 * i + 1;
+}
+__kernel void walk(__global ulong *heads, __global int *sums, int steps) {
+    int i = get_global_id(0), sum = 0;
+    __global node *at = (__global node *)heads[i];
+    for (int k = 0; k < steps && at; k++, at = at->next)
+        sum += at->value * (k + 1);
+    sums[i] = sum;
+}
+__kernel void visit(__global ulong *heads) {
+    __global node *at = (__global node *)heads[get_global_id(0)];
+    at->seen += at->value;
+}
+__kernel void count(__global ulong *heads, __global int *n) {
+    __global node *at = (__global node *)heads[get_global_id(0)];
+    atomic_add(n, at->value);
+}
+"""
+LINK, WALK, VISIT, ADD = range(4)
+NODE = np.dtype([("next", np.uint64), ("value", np.int32), ("seen", np.int32)])
+NODES, STEPS = 960, 5
+
+
+def walked(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """What ``walk`` leaves for heads that are the nodes in turn."""
+    padded = np.concatenate([values[order], np.zeros(STEPS, np.int32)])
+    sums = np.zeros(NODES, np.int32)
+    sums[order] = sum((k + 1) * padded[k : k + NODES] for k in range(STEPS))
+    return sums
+
+
+@pytest.mark.parametrize("coherence", ["lazy", "host"])
+@pytest.mark.parametrize("verify", ["off", "stop"])
+def test_kernels_that_follow_pointers_use_the_memory_of_all_at_the_applications_addresses(
+    elsewhere: Elsewhere, coherence: Coherence, verify: Verify
+) -> None:
+    members = open_members(MemberSettings(count=3))
+    pooled = pool_of(members, elsewhere)
+    with WireClient(members, "always", coherence, pooled, verify=verify) as client:
+        assert client.arena_address in SHARED_ADDRESSES
+        base = client.arena_address
+        build, status, text = client.build(LINKED)
+        assert status == 0, text
+        order = np.random.default_rng(5).permutation(NODES).astype(np.int32)
+        nodes = client.buffer(np.zeros(NODES, NODE).tobytes())
+        orders, sums, n = client.buffer(order.tobytes()), client.buffer(4 * NODES), client.buffer(bytes(4))
+        addresses = base + client.offsets[nodes] + NODE.itemsize * np.arange(NODES, dtype=np.uint64)
+        heads = client.buffer(addresses.tobytes())
+        values, total, seen = np.zeros(NODES, np.int32), 0, np.zeros(NODES, np.int32)
+        for _ in range(3):
+            arguments = [(nodes, 0), (orders, 0), np.int32(NODES).tobytes()]
+            client.launch(build, arguments, [NODES], [16], LINK, regions=[nodes])
+            arguments = [(heads, 0), (sums, 0), np.int32(STEPS).tobytes()]
+            client.launch(build, arguments, [NODES], [16], WALK, regions=[nodes])
+            client.launch(build, [(heads, 0)], [NODES], [16], VISIT, regions=[nodes])
+            client.launch(build, [(heads, 0), (n, 0)], [NODES], [16], ADD, regions=[nodes])
+            values[order] += 3 * np.arange(NODES, dtype=np.int32) + 1
+            total, seen = total + int(values.sum()), seen + values
+            assert np.array_equal(read(client, sums, NODES), walked(values, order))
+            assert read(client, n, 1)[0] == total
+        found = np.frombuffer(client.read(nodes, NODES * NODE.itemsize), NODE)
+        assert np.array_equal(found["value"], values) and np.array_equal(found["seen"], seen)
+        kernel = client.session.counters.kernel
+        assert [kernel(name).launches_split for name in ("link", "walk", "visit", "count")] == [3, 3, 3, 0]
+        assert events(client).shared == 1 and not events(client).mapped
+        client.send(Op.RELEASE_BUFFER, nodes)
+        client.finish()
+        assert pool_of_session(client).memory.in_use == 0
+
+
+@pytest.mark.logs("of shared virtual memory on all members together")
+def test_regions_take_turns_where_there_is_no_room_for_all_and_one_too_large_fails(
+    elsewhere: Elsewhere,
+) -> None:
+    members = open_members(MemberSettings(count=3, memory_nbytes=1 << 18))
+    with WireClient(members, "always", pooled=pool_of(members, elsewhere)) as client:
+        base = client.arena_address
+        build, _, _ = client.build(LINKED)
+        count = 12 << 10  # 192 KiB of nodes, 96 KiB of addresses
+        regions = [client.buffer(np.zeros(count, NODE).tobytes()) for _ in range(5)]
+        large = client.buffer((1 << 20) * 3)
+        heads = [
+            client.buffer((base + client.offsets[each] + 16 * np.arange(count, dtype=np.uint64)).tobytes())
+            for each in regions
+        ]
+        order = client.buffer(np.arange(count, dtype=np.int32).tobytes())
+        launches = []
+        for _ in range(2):
+            for region, head in zip(regions, heads, strict=True):
+                arguments = [(region, 0), (order, 0), np.int32(count).tobytes()]
+                launches.append(client.launch(build, arguments, [count], [16], LINK, regions=[region]))
+                launches.append(client.launch(build, [(head, 0)], [count], [16], VISIT, regions=[region]))
+        assert [client.wait(launch) for launch in launches] == [0] * len(launches)
+        value = 3 * np.arange(count) + 1
+        for region in regions:
+            found = np.frombuffer(client.read(region, count * NODE.itemsize), NODE)
+            assert np.array_equal(found["value"], 2 * value) and np.array_equal(found["seen"], 3 * value)
+        assert events(client).shared > 5
+        refused = client.launch(build, [(heads[0], 0)], [count], [16], VISIT, regions=[regions[0], large])
+        assert client.wait(refused) == Status.MEM_OBJECT_ALLOCATION_FAILURE

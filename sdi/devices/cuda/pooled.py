@@ -1,14 +1,15 @@
 """Memory of several GPUs in one range of addresses, which all of them read and write.
 
-For what is larger than one GPU and wanted whole by each.  Source: CUDA driver API, Virtual Memory Management.
+For what is larger than one GPU and wanted whole by each, and for kernels that follow pointers into shared
+virtual memory.  Source: CUDA driver API, Virtual Memory Management.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from sdi.devices.cuda.driver import check, slow
 from sdi.devices.cuda.member import CudaDevice
@@ -16,6 +17,7 @@ from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.errors import ClError, DeviceFailed, Status
+from sdi.intervals import ByteRange
 from sdi.wire.cuda import (
     CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
     CU_MEM_ALLOC_GRANULARITY_MINIMUM,
@@ -48,66 +50,153 @@ class _Access(ctypes.Structure):
     _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
 
 
-@dataclass(slots=True, eq=False)
-class Spread:
-    """``nbytes`` from ``address`` on, in pieces of one size, one on each of the GPUs ``ordinals``."""
+@dataclass(slots=True)
+class _Backing:
+    """Memory of one GPU behind a range of the addresses.  ``users``: how many places it is part of."""
 
     address: int
     nbytes: int
-    ordinals: tuple[int, ...]
-    piece_nbytes: int
-    _handles: list[int] = field(default_factory=list)
+    ordinal: int
+    handle: int
+    users: int = 1
+
+
+class Reservation:
+    """Reserved addresses, behind parts of which there is memory of the GPUs ``ordinals``.
+
+    A place in it has the same address each time that it is made: with shared virtual memory that is the
+    application's.  Memory comes in granules; those that several places have a part of are one GPU's.
+    """
+
+    def __init__(self, ordinals: Sequence[int]) -> None:
+        self._ordinals: Final = tuple(dict.fromkeys(ordinals))
+        self._granule_nbytes = 0
+        self._shared: dict[int, _Backing] = {}
+        self.address = 0
+        self.nbytes = 0
+
+    def reserve(self, nbytes: int, address: int = 0) -> bool:
+        """Whether ``nbytes`` are reserved now: from ``address`` on, or, with 0, anywhere.
+
+        Raises DeviceFailed where there is no driver for it.
+        """
+        driver, found = slow(), ctypes.c_uint64()
+        if driver.cuMemAddressReserve(ctypes.byref(found), nbytes, 0, address, 0):
+            return False
+        if address and found.value != address:
+            driver.cuMemAddressFree(found.value, nbytes)
+            return False
+        self.address, self.nbytes = found.value, nbytes
+        return True
+
+    def most_nbytes(self, nbytes: int) -> int:
+        """What of a place of ``nbytes`` lies on one of the GPUs at most.  Raises DeviceFailed."""
+        granule = self._granule()
+        return (-(-nbytes // granule // len(self._ordinals)) + 2) * granule
+
+    def make(
+        self, over: ByteRange, take: Callable[[int, int], None], give: Callable[[int, int], None]
+    ) -> Spread:
+        """Memory behind the bytes ``over`` of the addresses, its content undefined.  Raises DeviceFailed.
+
+        ``take(ordinal, nbytes)``, ``give``: count what is on a GPU; the first may raise ClError.
+        """
+        made = Spread(self.address + over.start, over.nbytes, self, give)
+        try:
+            for begin, nbytes, ordinal in self._cut(over):
+                shared = self._shared.get(begin)
+                if shared is not None:
+                    shared.users += 1
+                    made.pieces.append(shared)
+                    continue
+                take(ordinal, nbytes)
+                try:
+                    piece = self._back(begin, nbytes, ordinal)
+                except DeviceFailed:
+                    give(ordinal, nbytes)
+                    raise
+                made.pieces.append(piece)
+                if nbytes == self._granule():
+                    self._shared[begin] = piece
+        except (ClError, DeviceFailed):
+            made.free()
+            raise
+        return made
+
+    def drop(self, piece: _Backing) -> bool:
+        """Whether the last of those that used ``piece`` does so no more, so it is gone."""
+        piece.users -= 1
+        if piece.users:
+            return False
+        self._shared.pop(piece.address - self.address, None)
+        driver = slow()
+        driver.cuMemUnmap(piece.address, piece.nbytes)
+        driver.cuMemRelease(piece.handle)
+        return True
+
+    def _cut(self, over: ByteRange) -> list[tuple[int, int, int]]:
+        """The granules of ``over``: first offset, bytes and GPU of parts that have one handle each.
+
+        The first and last are their own where others may need them too.
+        """
+        granule, count = self._granule(), len(self._ordinals)
+        first, stop = over.start // granule, -(-over.stop // granule)
+        head = first + (over.start % granule != 0)
+        tail = max(head, stop - (over.stop % granule != 0))
+        inner = [
+            (head + (tail - head) * k // count, head + (tail - head) * (k + 1) // count, ordinal)
+            for k, ordinal in enumerate(self._ordinals)
+        ]
+        found = [(first, head, self._ordinals[0]), *inner, (tail, stop, self._ordinals[-1])]
+        return [(a * granule, (b - a) * granule, ordinal) for a, b, ordinal in found if a < b]
+
+    def _back(self, begin: int, nbytes: int, ordinal: int) -> _Backing:
+        driver, address = slow(), self.address + begin
+        handle = ctypes.c_uint64()
+        created = driver.cuMemCreate(ctypes.byref(handle), nbytes, _properties(ordinal), 0)
+        check(created, f"cuMemCreate of {nbytes} bytes on GPU {ordinal}")
+        mapped = driver.cuMemMap(address, nbytes, 0, handle.value, 0)
+        if mapped:
+            driver.cuMemRelease(handle.value)
+        check(mapped, "cuMemMap")
+        access = (_Access * len(self._ordinals))(
+            *(_Access(_place(each), CU_MEM_ACCESS_FLAGS_PROT_READWRITE) for each in self._ordinals)
+        )
+        allowed = driver.cuMemSetAccess(address, nbytes, access, len(self._ordinals))
+        if allowed:
+            driver.cuMemUnmap(address, nbytes)
+            driver.cuMemRelease(handle.value)
+        check(allowed, "cuMemSetAccess")
+        return _Backing(address, nbytes, ordinal, handle.value)
+
+    def _granule(self) -> int:
+        """Bytes that memory comes in on all of the GPUs."""
+        granule = ctypes.c_size_t()
+        for ordinal in self._ordinals if not self._granule_nbytes else ():
+            call = slow().cuMemGetAllocationGranularity(
+                ctypes.byref(granule), _properties(ordinal), CU_MEM_ALLOC_GRANULARITY_MINIMUM
+            )
+            check(call, "cuMemGetAllocationGranularity")
+            self._granule_nbytes = max(self._granule_nbytes, granule.value)
+        return self._granule_nbytes
+
+
+@dataclass(slots=True, eq=False)
+class Spread:
+    """``nbytes`` from ``address`` on, in ``pieces`` on the GPUs."""
+
+    address: int
+    nbytes: int
+    of: Reservation
+    give: Callable[[int, int], None]
+    pieces: list[_Backing] = field(default_factory=list)
 
     def free(self) -> None:
         """Give everything back; nothing may use it."""
-        driver = slow()
-        for number, handle in enumerate(self._handles):
-            driver.cuMemUnmap(self.address + number * self.piece_nbytes, self.piece_nbytes)
-            driver.cuMemRelease(handle)
-        self._handles.clear()
-        driver.cuMemAddressFree(self.address, self.piece_nbytes * len(self.ordinals))
-
-
-def piece_nbytes(ordinals: Sequence[int], nbytes: int) -> int:
-    """What of ``nbytes`` lies on each of the GPUs.  Raises DeviceFailed."""
-    granule = ctypes.c_size_t()
-    largest = 1
-    for ordinal in ordinals:
-        call = slow().cuMemGetAllocationGranularity(
-            ctypes.byref(granule), _properties(ordinal), CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        )
-        check(call, "cuMemGetAllocationGranularity")
-        largest = max(largest, granule.value)
-    share = -(-nbytes // len(ordinals))
-    return -(-share // largest) * largest
-
-
-def spread(ordinals: Sequence[int], nbytes: int) -> Spread:
-    """New memory, its content undefined.  Raises DeviceFailed, also where the GPUs don't reach each other."""
-    driver, each = slow(), piece_nbytes(ordinals, nbytes)
-    address = ctypes.c_uint64()
-    total = each * len(ordinals)
-    check(driver.cuMemAddressReserve(ctypes.byref(address), total, 0, 0, 0), "cuMemAddressReserve")
-    made = Spread(address.value, nbytes, tuple(ordinals), each)
-    try:
-        for number, ordinal in enumerate(ordinals):
-            handle = ctypes.c_uint64()
-            created = driver.cuMemCreate(ctypes.byref(handle), each, _properties(ordinal), 0)
-            check(created, f"cuMemCreate of {each} bytes on GPU {ordinal}")
-            mapped = driver.cuMemMap(made.address + number * each, each, 0, handle.value, 0)
-            if mapped:
-                driver.cuMemRelease(handle.value)
-            check(mapped, "cuMemMap")
-            made._handles.append(handle.value)
-        access = (_Access * len(ordinals))(
-            *(_Access(_place(ordinal), CU_MEM_ACCESS_FLAGS_PROT_READWRITE) for ordinal in ordinals)
-        )
-        check(driver.cuMemSetAccess(made.address, total, access, len(ordinals)), "cuMemSetAccess")
-    except DeviceFailed:
-        with contextlib.suppress(DeviceFailed):
-            made.free()
-        raise
-    return made
+        for piece in self.pieces:
+            if self.of.drop(piece):
+                self.give(piece.ordinal, piece.nbytes)
+        self.pieces.clear()
 
 
 def _properties(ordinal: int) -> ctypes._Pointer[_Properties]:
@@ -119,23 +208,35 @@ def _place(ordinal: int) -> _Location:
 
 
 def pool_over(members: Sequence[CudaDevice]) -> PooledMemory:
-    """The memory of members on different GPUs together.  It has room where all reach each other directly."""
+    """The memory of members on GPUs together.  It has room where all reach each other directly."""
+    of_gpu = {member.gpu.ordinal: member for member in members}  # of several that share one, the last counts
+    addresses = Reservation([member.gpu.ordinal for member in members])
+    do_reach: list[bool] = []
 
-    def make(nbytes: int) -> PooledBytes:
-        if not all(one.link(other) for one in members for other in members if one is not other):
-            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "the GPUs do not reach each other's memory")
-        ordinals = [member.gpu.ordinal for member in members]
-        with contextlib.ExitStack() as undo:
-            try:
-                each = piece_nbytes(ordinals, nbytes)
-                for member in members:
-                    member.memory.take(each)
-                    undo.callback(member.memory.give, each)
-                made = spread(ordinals, nbytes)
-            except DeviceFailed as cause:
-                raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause
-            undo.callback(made.free)
-            view = DeviceBuffer(CudaBuffer(None, made.address, nbytes))
-            return PooledBytes((view,) * len(members), nbytes, undo.pop_all().close)
+    def reach() -> bool:
+        if not do_reach:
+            do_reach.append(all(one.link(other) for one in members for other in members if one is not other))
+        return do_reach[0]
 
-    return PooledMemory(members, make, lambda n: piece_nbytes([m.gpu.ordinal for m in members], n))
+    def reserve(nbytes: int, address: int) -> bool:
+        try:
+            return reach() and addresses.reserve(nbytes, address)
+        except DeviceFailed:
+            return False
+
+    def make(over: ByteRange) -> PooledBytes:
+        if not reach() or not addresses.address:
+            what = "the GPUs do not reach each other's memory, or have no addresses for it"
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
+        try:
+            made = addresses.make(
+                over,
+                lambda ordinal, nbytes: of_gpu[ordinal].memory.take(nbytes),
+                lambda ordinal, nbytes: of_gpu[ordinal].memory.give(nbytes),
+            )
+        except DeviceFailed as cause:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause
+        view = DeviceBuffer(CudaBuffer(None, made.address, made.nbytes))
+        return PooledBytes((view,) * len(members), made.nbytes, made.free)
+
+    return PooledMemory(members, make, addresses.most_nbytes, reserve)

@@ -28,6 +28,12 @@ class ForwardingDevice:
         self.ask: Ask = device.ask
         self._device = device
 
+    @property
+    def behind(self) -> Device:
+        """The member that everything is passed on to."""
+        device = self._device
+        return device.behind if isinstance(device, ForwardingDevice) else device
+
     def _before(self, wait: Sequence[Ticket]) -> Sequence[Ticket]:
         """What an operation waits for that was asked to wait for ``wait``."""
         return wait

@@ -30,6 +30,7 @@ from sdi.launch.steps import Steps
 from sdi.launch.verify.difference import Difference, first_difference, locate_argument
 from sdi.ndrange import GroupBox
 from sdi.vmem.buffer import ImageView
+from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.merging.host import Bytes
@@ -49,11 +50,13 @@ class _Shadow:
     ``device_buffer``: its copy of the buffer; ``images``: views of that.  ``before``, ``after``: arena
     offsets of the bytes from before the launch and from after the whole run; None until a launch may write
     the buffer.  ``is_in_place``: it is no copy, since kernels that follow pointers find no other: the whole
-    run comes first, and the bytes from before are put back.
+    run comes first, and the bytes from before are put back.  ``is_pooled``: it is the buffer's place in the
+    memory of all members, for the same reason, so that has other bytes then.
     """
 
     device_buffer: DeviceBuffer
     is_in_place: bool = False
+    is_pooled: bool = False
     images: dict[ImageView, DeviceBuffer] = field(default_factory=dict)
     before: int | None = None
     after: int | None = None
@@ -143,16 +146,19 @@ class Verifier:
 
     # -- the second run -------------------------------------------------------------------------------
 
-    def _shadow(self, buffer: VirtualBuffer, written: bool, is_in_place: bool) -> _Shadow:
+    def _shadow(self, buffer: VirtualBuffer, written: bool, by_address: bool) -> _Shadow:
         """The shadow of ``buffer``, made when needed.  Raises ClError when there is no room."""
-        shadow = self._shadows.get((buffer.id, is_in_place))
+        shadow = self._shadows.get((buffer.id, by_address))
         if shadow is None:
-            if is_in_place:
-                shadow = _Shadow(self._memory.memories.mapped(buffer, _MEMBER), True)
+            if by_address:
+                is_pooled = self._memory.memories.pooled_allocation(buffer) is not None
+                shadow = _Shadow(self._memory.memories.mapped(buffer, _MEMBER), not is_pooled, is_pooled)
             else:
                 shadow = _Shadow(self._device.allocate(buffer.nbytes))
-            self._shadows[buffer.id, is_in_place] = shadow
+            self._shadows[buffer.id, by_address] = shadow
             buffer.on_release.add(self._forget)
+        elif shadow.is_pooled:  # its place may have gone and come again
+            shadow.device_buffer = self._memory.memories.mapped(buffer, _MEMBER)
         if written and shadow.before is None:
             shadow.before = self._memory.arena.allocate(buffer.nbytes)
         if written and shadow.after is None:
@@ -161,12 +167,12 @@ class Verifier:
 
     def _forget(self, buffer_id: int) -> None:
         """The application has released a buffer: its shadow goes once the last verification is over."""
-        keys = [(buffer_id, is_in_place) for is_in_place in (False, True)]
+        keys = [(buffer_id, by_address) for by_address in (False, True)]
         shadows = [self._shadows.pop(key) for key in keys if key in self._shadows]
 
         def free() -> None:
             for shadow in shadows:
-                if not shadow.is_in_place:
+                if not (shadow.is_in_place or shadow.is_pooled):
                     self._device.free(shadow.device_buffer)
                 for image in shadow.images.values():
                     self._device.free(image)
@@ -209,7 +215,10 @@ class Verifier:
             if shadow.is_in_place:
                 uploads += buffer.dependencies[HOST].before_write(buffer.whole)
             elif buffer in check.compared:
-                uploads.append(self._restore(check, buffer, [kept[buffer.id]]))
+                waits = [kept[buffer.id]]
+                if shadow.is_pooled:
+                    waits += self._pooled(buffer).before_write(buffer.whole)
+                uploads.append(self._restore(check, buffer, waits))
             else:
                 host = buffer.dependencies[HOST]
                 ticket = upload(
@@ -231,8 +240,15 @@ class Verifier:
                 continue
             after = self._view(buffer, shadow.after)
             downloads.append(download(self._device, shadow.device_buffer, 0, after, [launched]))
+            if shadow.is_pooled:
+                self._pooled(buffer).written_by(buffer.whole, downloads[-1])
+                buffer.directory.wrote(HOST, buffer.whole)
         self._device.flush()
         return downloads or [launched]
+
+    def _pooled(self, buffer: VirtualBuffer) -> Dependencies:
+        """Those of the buffer's place in the memory of all members."""
+        return buffer.dependencies[self._memory.memories.pooled_memory]
 
     def _take_back(self, check: _Check, buffer: VirtualBuffer, launched: Ticket, issue: Issue) -> Ticket:
         """Keep what the whole run left of a buffer, and put the bytes from before back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from sdi.devices.cuda import images as cuda_images
 from sdi.devices.cuda import links as cuda_links
 from sdi.devices.cuda import member as cuda
 from sdi.devices.cuda import native as cuda_native
-from sdi.devices.cuda import pooled as cuda_pooled
 from sdi.devices.cuda import printing as cuda_print
 from sdi.devices.cuda import programs as cuda_programs
 from sdi.devices.cuda.gpu import CudaGpu
@@ -296,34 +295,6 @@ def test_a_check_of_a_link_that_the_driver_interrupts_leaves_no_memory_behind(
         driver.before = before
         assert not members[0].link(members[1])
         assert not driver.memories and not driver.stack
-
-
-@pytest.mark.parametrize("free_nbytes", [4096, 4095])
-@pytest.mark.parametrize("fails", [False, True])
-def test_memory_of_all_counts_on_each_member_while_it_is_there(
-    driver: StandIn, members: list[CudaDevice], monkeypatch: pytest.MonkeyPatch, free_nbytes: int, fails: bool
-) -> None:
-    def spread(ordinals: Sequence[int], nbytes: int) -> cuda_pooled.Spread:
-        if fails:
-            raise DeviceFailed("CUDA", "cuMemCreate fails")
-        return cuda_pooled.Spread(1 << 40, nbytes, tuple(ordinals), 4096)
-
-    freed: list[int] = []
-    monkeypatch.setattr(cuda_pooled.Spread, "free", lambda self: freed.append(self.nbytes))
-    monkeypatch.setattr(cuda_pooled, "piece_nbytes", lambda ordinals, nbytes: 4096)
-    monkeypatch.setattr(cuda_pooled, "spread", spread)
-    shared = cuda_pooled.pool_over(members)
-    members[2].memory.take((1 << 20) - free_nbytes)
-    before = [member.memory.in_use for member in members]
-    if fails or free_nbytes < 4096:
-        with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
-            shared.allocate(3 * 4096)
-    else:
-        buffer = shared.allocate(3 * 4096)
-        assert [member.memory.in_use for member in members] == [nbytes + 4096 for nbytes in before]
-        shared.free(buffer)
-        assert freed == [3 * 4096]
-    assert [member.memory.in_use for member in members] == before and shared.memory.in_use == 0
 
 
 def _work(one: CudaDevice, two: CudaDevice) -> tuple[list[Ticket], np.ndarray]:
