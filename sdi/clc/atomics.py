@@ -12,6 +12,8 @@ from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Tree, Type
 
 _LEGACY = re.compile(r"(?:atomic|atom)_(add|sub|inc|dec|min|max|and|or|xor)\Z")
 _RELAXED = re.compile(r"atomic_fetch_(add|sub|min|max|and|or|xor)_explicit\Z")
+_EXCHANGES = re.compile(r"(?:atomic|atom)_(xchg|cmpxchg)\Z")
+_ORDERS = re.compile(r"\bmemory_order_\w+")
 _ORDER_ARGUMENT = 2
 _OPERATIONS: dict[str, Operation] = {
     "add": "add",
@@ -38,6 +40,14 @@ def update_of(tree: Tree, name: str, arguments: tuple[SyntaxNode, ...]) -> Updat
         return None
     operation = _OPERATIONS[match[1]]
     return Update(operation, pointee.nbytes, operation in ("min", "max") and not _is_unsigned(pointee))
+
+
+def orders_nothing(tree: Tree, call: SyntaxNode, name: str) -> bool:
+    """Whether an atomic function leaves the order of all other accesses open."""
+    if _LEGACY.match(name) or _EXCHANGES.match(name):
+        return True
+    orders = set(_ORDERS.findall(tree.source(call)))
+    return name.endswith("_explicit") and orders == {"memory_order_relaxed"}
 
 
 def unused_calls(body: SyntaxNode) -> frozenset[int]:

@@ -219,13 +219,22 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
             )
         )
     assert function.definition is not None
+    is_printing, follows = prints(tree, function), follows_pointers(tree, function)
+    why_whole = analysis.why_whole
+    if analysis.appends or analysis.watched:
+        if is_printing:  # what runs again would print again
+            why_whole = why_whole or "prints, and uses results of atomic functions"
+        if follows:
+            why_whole = why_whole or "follows pointers, and uses results of atomic functions"
     return KernelModel(
         name=function.name,
         arguments=tuple(found),
         required_work_group_size=of.required_work_group_size(tree, function),
         attributes=of.attributes_text(tree, function),
-        why_whole=analysis.why_whole,
+        why_whole=why_whole,
         line=lines.place(function.definition.location)[1],
-        prints=prints(tree, function),
-        follows_pointers=follows_pointers(tree, function),
+        prints=is_printing,
+        follows_pointers=follows,
+        appends=() if why_whole else analysis.appends,
+        watched=() if why_whole else analysis.watched,
     )

@@ -12,72 +12,39 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdi.atomics import Update
-from sdi.clc.atomics import unused_calls, update_of
+from sdi.clc.appends import find_appends
+from sdi.clc.argument_effects import UNKNOWN_NBYTES, ArgumentEffects
+from sdi.clc.atomics import orders_nothing, unused_calls, update_of
 from sdi.clc.constness import drops_const
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.builtins import FENCES, GROUP_BARRIERS, Action, action_of
-from sdi.clc.frontend.syntax import LOOPS, Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import (
+    LEAVES,
+    LOOPS,
+    Form,
+    Function,
+    NodeKind,
+    Space,
+    SyntaxNode,
+    Tree,
+    Type,
+    callee_of,
+    is_zero,
+)
 from sdi.clc.preprocess.lines import LineMap
+from sdi.clc.seldom import guarded_calls, is_counted, reads_global
 
 Roots = frozenset[int]
 NOTHING: Roots = frozenset()
 STATIC = -1  # the root of program-scope variables in global memory
 
 _TEMPORARY = -1  # the "variable" of a place that is a value without a name
-_UNKNOWN_NBYTES = 0
 _MAX_CONTEXTS = 5000
 MAX_VISITS = 1_000_000
 """Of nodes; a kernel with more runs whole.  By count, so that the answer is the same on every machine."""
-_LEAVES = frozenset(
-    {
-        NodeKind.INTEGER_LITERAL,
-        NodeKind.FLOATING_LITERAL,
-        NodeKind.STRING_LITERAL,
-        NodeKind.CHARACTER_LITERAL,
-        NodeKind.SIZEOF,
-        NodeKind.BREAK,
-        NodeKind.CONTINUE,
-        NodeKind.NULL_STATEMENT,
-        NodeKind.UNEXPOSED_ATTRIBUTE,
-        NodeKind.STRUCT_DECL,
-        NodeKind.UNION_DECL,
-        NodeKind.ENUM_DECL,
-        NodeKind.TYPEDEF_DECL,
-        NodeKind.TYPE_REF,
-    }
-)
 _PLACES = frozenset({NodeKind.DECL_REF, NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
 _ADDRESSES = frozenset({Form.POINTER, Form.ARRAY, Form.FUNCTION})
-
-
-@dataclass(slots=True)
-class ArgumentEffects:
-    """Effects through one argument; ``store_nbytes``: sizes of stored scalars, 0 for unknown ones.
-
-    ``updates``: atomic ones that may be made on private copies; ``only_updates``: there is nothing else.
-    """
-
-    reads: bool = False
-    writes: bool = False
-    atomic: bool = False
-    store_nbytes: set[int] = field(default_factory=set)
-    updates: set[Update] = field(default_factory=set)
-    only_updates: bool = True
-
-    @property
-    def unit_nbytes(self) -> int:
-        """Size of the largest stored scalar; 0 without stores, 1 when a size is unknown."""
-        if not self.writes:
-            return 0
-        return 1 if _UNKNOWN_NBYTES in self.store_nbytes else max(self.store_nbytes, default=1)
-
-    @property
-    def smallest_unit_nbytes(self) -> int:
-        """Size of the smallest stored scalar; 0 without stores, 1 when a size is unknown."""
-        if not self.writes:
-            return 0
-        return 1 if _UNKNOWN_NBYTES in self.store_nbytes else min(self.store_nbytes, default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +103,42 @@ class EffectAnalysis:
         self._all = self._all_global | self._all_constant
         self._frame = _Frame()
         self._loop_depth = 0
-        self._done: dict[tuple[int, tuple[Roots, ...], bool], Roots] = {}
+        self._open_depth = 0  # of loops that may wait for something
+        self._done: dict[tuple[int, tuple[Roots, ...], bool, bool, bool], Roots] = {}
         self._active: list[int] = []
         self._fences: list[SyntaxNode] = []
         self._unused: dict[int, frozenset[int]] = {}
+        self._guarded: dict[int, frozenset[int]] = {}
+        self._is_guarded = False  # the function that is visited only runs where some condition holds
+        self._answers: dict[tuple[int, str], None] = {}
+        self._answering: set[int] = set()  # arguments, by which results of atomics are used
+        self._is_seldom = True
+        self._polled: set[int] = set()  # arguments that are read in such loops
         self._searched: set[int] = set()  # loops, by their nodes' ids
+        found = find_appends(tree, kernel, lines)
+        self.appends = found.appends
+        self._appending, self._refused = found.calls, found.refused
         try:
             self.call(kernel, own, kernel.definition)
         except _TooLong:
             self._because(kernel.nodes[0], "is too long to analyse")
             self._const.clear()  # that none loses its const was not seen either
-            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             for effects in self.arguments:
                 effects.atomic = True
         if self._fences and any(effects.updates for effects in self.arguments):
             self._because(self._fences[0], "updates global memory atomically and orders that with a fence")
+        waits = any(self.arguments[root].writes for root in self._polled - {STATIC})
+        for append in self.appends:
+            others = [self.arguments[each].writes for each in append.reads]
+            others += [self.arguments[store.argument].reads for store in append.stores]
+            if waits or any(others) or not self.arguments[append.counter].only_updates:
+                what = "waits for what others write" if waits else "accesses it in another way too"
+                self._because(kernel.definition, f"appends, and perhaps {what}")
+        is_seldom = self._is_seldom and not (self._fences or self.reasons or waits)
+        self.watched = tuple(sorted(self._answering)) if is_seldom else ()
+        if not is_seldom:
+            self.reasons |= self._answers
 
     # -- functions -------------------------------------------------------------------------------
 
@@ -160,13 +148,14 @@ class EffectAnalysis:
         if body is None:
             self._because(at, f"calls '{function.name}', which is declared but not defined")
             for roots in arguments:
-                self._touch(roots, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+                self._touch(roots, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
         if function.declaration in self._active or len(self._done) > _MAX_CONTEXTS:
             self._because(at, f"calls '{function.name}' recursively or in too many ways")
-            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
-        key = (function.declaration, tuple(arguments), self._loop_depth > 0)
+        depths = self._loop_depth > 0, self._open_depth > 0, self._is_guarded
+        key = (function.declaration, tuple(arguments), *depths)
         known = self._done.get(key)
         if known is not None:
             return known
@@ -176,6 +165,7 @@ class EffectAnalysis:
         saved, self._frame = self._frame, frame
         has_goto = any(n.kind in (NodeKind.GOTO, NodeKind.INDIRECT_GOTO) for n in body.walk())
         self._loop_depth += has_goto
+        self._open_depth += has_goto
         self._active.append(function.declaration)
         frame.changed = True
         while frame.changed:  # roots only grow
@@ -183,6 +173,7 @@ class EffectAnalysis:
             self.visit(body)
         self._active.pop()
         self._loop_depth -= has_goto
+        self._open_depth -= has_goto
         self._frame = saved
         self._done[key] = frame.returned
         return frame.returned
@@ -192,11 +183,14 @@ class EffectAnalysis:
         self._count()
         kind = node.kind
         if kind in LOOPS:
+            is_open = not is_counted(self.tree, node)
             self._loop_depth += 1
+            self._open_depth += is_open
             self._look_for_fences(node)
             for child in node.children:
                 self.visit(child)
             self._loop_depth -= 1
+            self._open_depth -= is_open
         elif kind is NodeKind.VAR_DECL:
             for child in node.operands:
                 self._store_roots(node.declaration, self.value(child))
@@ -210,7 +204,7 @@ class EffectAnalysis:
         elif 200 <= kind < 300 and kind is not NodeKind.OTHER:
             for child in node.children:
                 self.visit(child)
-        elif kind not in _LEAVES:
+        elif kind not in LEAVES:
             self.value(node)
 
     def _assembly(self, node: SyntaxNode) -> None:
@@ -224,7 +218,7 @@ class EffectAnalysis:
         what = assembly.effects_of(found) if is_known else "inline assembly"
         if what or found is None:
             self._because(node, f"uses {what}")
-            self._touch(self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return
         for operand in found.operands:
             if operand.is_written:
@@ -239,7 +233,7 @@ class EffectAnalysis:
         """Evaluate an expression: note its accesses, answer the roots of its value."""
         self._count()
         kind = node.kind
-        if kind in _LEAVES:
+        if kind in LEAVES:
             return NOTHING
         if kind in _PLACES or (kind is NodeKind.UNARY_OPERATOR and node.operator == "*"):
             return self._load(node, self.place(node))
@@ -304,7 +298,7 @@ class EffectAnalysis:
             atomic = "atomic" in self.tree.source(node)
             if atomic:
                 self._atomic(node, roots or self._all)
-            self._touch(roots, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(roots, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
         return self._all if node.type.holds_pointer else roots
 
     def place(self, node: SyntaxNode) -> LValue:
@@ -389,12 +383,15 @@ class EffectAnalysis:
         arguments = node.children[1:]
         if reference is None:
             self._because(node, "calls through a pointer")
-            self._touch(self._join(arguments) or self._all, reads=True, writes=True, nbytes={_UNKNOWN_NBYTES})
+            self._touch(self._join(arguments) or self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
         values = [self.value(argument) for argument in arguments]
         function = self.tree.functions.get(reference.declaration)
         if function is not None:
-            return self.call(function, values, node)
+            outer, self._is_guarded = self._is_guarded, self._happens_seldom(node)
+            returned = self.call(function, values, node)
+            self._is_guarded = outer
+            return returned
         self._builtin(node, reference.name, arguments, values)
         return self._all if node.type.holds_pointer else NOTHING
 
@@ -418,12 +415,15 @@ class EffectAnalysis:
             if form is Form.IMAGE:
                 self._touch(roots, reads=action is not Action.WRITE_IMAGE, writes=False, nbytes=set())
                 if action is not Action.READ_IMAGE:
-                    self._touch(roots, reads=False, writes=True, nbytes={_UNKNOWN_NBYTES})
+                    self._touch(roots, reads=False, writes=True, nbytes={UNKNOWN_NBYTES})
             elif form in (Form.POINTER, Form.ARRAY) and argument.type.element is not None:
                 pointers += 1
                 update = None
-                if action is Action.ATOMIC and argument is arguments[0] and self._is_unused(node):
-                    update = update_of(self.tree, name, arguments)
+                if action is Action.ATOMIC and argument is arguments[0]:
+                    if id(node) in self._appending:
+                        update = Update("add", argument.type.element.nbytes)
+                    elif self._is_unused(node):
+                        update = update_of(self.tree, name, arguments)
                 self._through(node, name, action, argument.type.element, roots, pointers, update)
 
     def _through(
@@ -469,24 +469,13 @@ class EffectAnalysis:
             reference = callee_of(node)
             if reference is None:
                 continue
-            if reference.name in FENCES and self._orders_global(node) and self._reads_global(loop):
+            if reference.name in FENCES and self._orders_global(node) and reads_global(self.tree, loop):
                 self._because(node, f"uses {reference.name} in a loop that reads global memory")
                 return
 
     def _orders_global(self, fence: SyntaxNode) -> bool:
         flags = self.tree.source(fence.children[1]) if len(fence.children) > 1 else ""
         return flags.strip("() ") != "CLK_LOCAL_MEM_FENCE"
-
-    def _reads_global(self, loop: SyntaxNode) -> bool:
-        functions = self.tree.functions
-        return any(
-            (
-                (node.kind in _PLACES or node.kind is NodeKind.UNARY_OPERATOR)
-                and node.type.space in (Space.GLOBAL, Space.GENERIC)
-            )
-            or (node.kind is NodeKind.DECL_REF and node.declaration in functions)
-            for node in loop.walk()
-        )
 
     # -- effects ---------------------------------------------------------------------------------
 
@@ -527,6 +516,8 @@ class EffectAnalysis:
             effects = self.arguments[root]
             effects.only_updates = False
             effects.reads |= reads
+            if reads and self._open_depth:
+                self._polled.add(root)
             if writes and not self._is_only_read(root):
                 effects.writes = True
                 effects.store_nbytes |= nbytes
@@ -564,7 +555,24 @@ class EffectAnalysis:
                 self.arguments[root].atomic = True
         names = sorted(self._names[root] for root in roots if root != STATIC)
         through = f" through '{names[0]}'" if len(names) == 1 else ""
-        self._because(node, f"updates global memory atomically{through}")
+        why = f", {self._refused}" if self._refused else ""
+        what = f"updates global memory atomically{through}{why}"
+        self._answers[node.begin, f"{self.lines.describe(node.begin)}: {what}"] = None
+        self._answering |= roots
+        name = callee.name if (callee := callee_of(node)) is not None else ""
+        is_known = len(roots) == 1 and STATIC not in roots and orders_nothing(self.tree, node, name)
+        self._is_seldom = self._is_seldom and is_known and self._happens_seldom(node)
+
+    def _happens_seldom(self, call: SyntaxNode) -> bool:
+        """Whether a call in the function that is being visited only happens where some condition holds."""
+        function = self._active[-1]
+        known = self._guarded.get(function)
+        if known is None:
+            body = self.tree.functions[function].body
+            known = self._guarded[function] = (
+                guarded_calls(self.tree, body) if body is not None else frozenset()
+            )
+        return self._is_guarded or id(call) in known
 
     def _spin(self, node: SyntaxNode) -> None:
         if self._loop_depth:
@@ -590,10 +598,3 @@ class EffectAnalysis:
 def _sizes(stored: Type) -> set[int]:
     largest, smallest = stored.scalar_nbytes
     return {largest, smallest}
-
-
-def is_zero(node: SyntaxNode, tree: Tree) -> bool:
-    """A null pointer constant."""
-    while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN, NodeKind.CAST) and len(node.operands) == 1:
-        node = node.operands[0]
-    return node.kind is NodeKind.INTEGER_LITERAL and tree.source(node).rstrip("uUlL") in ("0", "0x0", "NULL")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sdi.appends import Append
 from sdi.atomics import Update
 from sdi.clc.frontend.objects import ObjectText
 from sdi.clc.frontend.syntax import Tree
@@ -54,6 +55,9 @@ class KernelModel:
     unknown callee, a written program-scope variable, a global pointer stored to memory ...) with the
     line of the user's text.  ``prints``: it may call printf.  ``follows_pointers``: it may reach memory
     through pointers that are in memory, or what it does may depend on the value of one.
+    ``appends``: the atomic additions whose results it uses, all of which append; none where it runs whole.
+    ``watched``: else, the arguments through which it uses results of atomic functions, if that may be seldom
+    and it waits for nobody: it may be split while at most one member changes what these name.
     """
 
     name: str
@@ -64,6 +68,8 @@ class KernelModel:
     line: int
     prints: bool = False
     follows_pointers: bool = False
+    appends: tuple[Append, ...] = ()
+    watched: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

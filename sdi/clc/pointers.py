@@ -6,8 +6,17 @@ is listed here, so what is not on the list is missed: ``tests/clc/test_pointers.
 
 from __future__ import annotations
 
-from sdi.clc.effects import is_zero
-from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import (
+    Form,
+    Function,
+    NodeKind,
+    Space,
+    SyntaxNode,
+    Tree,
+    Type,
+    callee_of,
+    is_zero,
+)
 
 _IN_MEMORY = frozenset({NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
 _OF_ONE_GROUP = frozenset({Space.LOCAL, Space.PRIVATE})

@@ -19,7 +19,8 @@ from sdi.errors import BuildError
 from sdi.explain.notes import KernelNote, LaunchNote, note_kernel, note_launch
 from sdi.explain.text import by, kernel_lines, member_lines
 from sdi.launch.copy_costs import move_ns, order
-from sdi.launch.plan import CutPlan, candidate_plans, moved_nbytes
+from sdi.launch.cuts import candidate_plans, moved_nbytes
+from sdi.launch.plan import CutPlan
 from sdi.launch.programs.access import access_of, bounded
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.table import cuts, shape_of

@@ -10,6 +10,7 @@ from sdi.explain.text import kernel_lines, member_lines
 from sdi.launch.arguments import BufferArgument
 from sdi.launch.counters import Counters, LastLaunch, PatternSums
 from sdi.launch.patterns import described
+from sdi.partition.learnt import Attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,14 @@ def explained(counters: Counters) -> dict[str, Explained]:
         for name, note, last in found
         if isinstance(note, KernelNote)
     }
+
+
+def _tried(attempts: Attempts) -> tuple[str, ...]:
+    """What became of launches whose result was not known to be right before they ran."""
+    count = attempts.stood + attempts.undone
+    if not count:
+        return ()
+    return (f"  {count} launches were split at a risk, {attempts.undone} of them had to run again",)
 
 
 def _rows(patterns: Mapping[tuple[str, str], PatternSums]) -> tuple[tuple[str | int, ...], ...]:
@@ -75,5 +84,6 @@ def _explained(
         last.members,
     )
     brought = tuple(f"  {described(each)} for {each.argument}" for each in last.patterns)
-    lines = (*kernel_lines(note, launch), *brought, *member_lines(launch, nodes))
+    tried = _tried(last.kernel.attempts)
+    lines = (*kernel_lines(note, launch), *tried, *brought, *member_lines(launch, nodes))
     return Explained(note, launch, lines, patterns)

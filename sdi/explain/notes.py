@@ -60,10 +60,24 @@ class ArgumentNote:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendNote:
+    """An atomic addition through ``counter`` that says where to store through ``stores``.
+
+    ``limited``: the kernel compares the place with a limit.
+    """
+
+    counter: str
+    stores: tuple[str, ...]
+    limited: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class KernelNote:
     """One kernel, whatever the launch.  ``why_whole`` and ``advice`` are empty when it may be split.
 
-    ``follows_pointers``: see ``KernelModel``.
+    ``follows_pointers``: see ``KernelModel``.  ``appends``: the counters that hand out places.
+    ``watched``: names of arguments, see ``KernelModel``.
     """
 
     name: str
@@ -72,6 +86,8 @@ class KernelNote:
     advice: str
     arguments: tuple[ArgumentNote, ...]
     follows_pointers: bool = False
+    appends: tuple[AppendNote, ...] = ()
+    watched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +175,16 @@ def note_kernel(compiled: CompiledProgram, model: KernelModel, access: KernelAcc
             if argument.kind in _POINTERS or (argument.kind is ArgumentKind.IMAGE and argument.writes)
         ),
         model.follows_pointers,
+        tuple(
+            AppendNote(
+                model.arguments[append.counter].name,
+                tuple(model.arguments[store.argument].name for store in append.stores),
+                bool(append.limits),
+                append.line,
+            )
+            for append in model.appends
+        ),
+        tuple(model.arguments[index].name for index in model.watched),
     )
 
 

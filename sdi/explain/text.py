@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sdi.explain.notes import ArgumentNote, BufferNote, KernelNote, LaunchNote, RangesNote
+from sdi.explain.notes import AppendNote, ArgumentNote, BufferNote, KernelNote, LaunchNote, RangesNote
 from sdi.ndrange import Int3
 from sdi.sizes import size
 
@@ -26,6 +26,13 @@ def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
         lines.append(f"  to have it split: {note.advice}")
     if note.follows_pointers:
         lines.append("  follows pointers: members use shared virtual memory where the application has it")
+    lines += [_append_line(each) for each in note.appends]
+    if note.watched:
+        names = ", ".join(note.watched)
+        lines.append(
+            f"  uses results of atomic functions on {names}: counts as it is where at most one member has "
+            "changed that; else members run one after the other"
+        )
     precisions = {p.name: p for p in launch.precision} if launch else {}
     for argument in note.arguments:
         lines += _argument_lines(argument)
@@ -36,6 +43,16 @@ def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
             lines.append(f"    reads: {_READS[known.reads]}")
         lines += [f"    line {reason.line}: {reason.text}" for reason in argument.reasons]
     return lines + _legend(note)
+
+
+def _append_line(note: AppendNote) -> str:
+    """What an atomic addition whose result is used does."""
+    line = f"  line {note.line}: {note.counter} hands out places"
+    if note.stores:
+        line += f" in {', '.join(note.stores)}: what members append there is put together, in any order"
+    if note.limited:
+        line += "; where a limit is reached members run one after the other"
+    return line
 
 
 def _legend(note: KernelNote) -> list[str]:

@@ -6,19 +6,26 @@ Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/allocation.py``
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sdi.commands import Launch
 from sdi.devices.handles import BoundKernel
-from sdi.errors import ClError, Status
+from sdi.devices.issue import Issue
+from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
-from sdi.launch.plan import BufferPlan, CutPlan, CutPlans, candidate_plans, cheapest
+from sdi.launch.cuts import candidate_plans, cheapest
+from sdi.launch.plan import BufferPlan, CutPlan, CutPlans
 from sdi.launch.recording import Recording
+from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
+from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage, rounded
 
 WAVES_MAX = 1024
@@ -82,7 +89,7 @@ class Chunk:
 
     def __post_init__(self) -> None:
         merges = any(used.merged for used in self.plan.buffers)
-        self.is_repeatable = not (self.mapped or merges or self.plan.images)
+        self.is_repeatable = not (self.mapped or merges or self.plan.images or self.plan.is_attempt)
 
     def states(self) -> tuple[State | None, ...]:
         """Those that the plan's buffers are in."""
@@ -200,11 +207,22 @@ def make_chunks(
         outside.add(max(sizes, key=lambda buffer_id: sizes[buffer_id]))
 
 
+def one_by_one(plans: CutPlans, chunk: Chunk) -> list[Chunk]:
+    """The assignments of ``chunk``, each after the one before, on the same members."""
+    which = Outside(chunk.on_host or chunk.mapped, bool(chunk.on_host))
+    return [
+        _chunk(plans.plan((box,), False), (number,), which)
+        for number, box in zip(chunk.members, chunk.plan.boxes, strict=True)
+    ]
+
+
 def unsafe(chunks: Sequence[Chunk]) -> str:
     """Why a launch that is cut into chunks can't be split after all; empty when it can."""
     mixed = next((chunk.plan.why_whole for chunk in chunks if chunk.plan.why_whole), "")
     if mixed:
         return mixed
+    if any(chunk.plan.is_attempt and chunk.mapped for chunk in chunks):
+        return "uses results of atomic functions, and what is larger than a member's memory"
     if any(chunk.plan.combines_in(chunk.mapped) for chunk in chunks):
         return "updates atomically what is larger than a member's memory"
     return ""
@@ -283,4 +301,58 @@ def _hull(used: BufferPlan, k: int) -> ByteRange | None:
     assignment = used.assignments[k]
     found = [bounds for each in (assignment.needs, assignment.owns) if (bounds := each.bounds) is not None]
     found += [merged.over for merged in used.merged if k in merged.assignments]
+    found += [used.appended] if used.appended is not None else []
     return ByteRange(min([b.start for b in found]), max([b.stop for b in found])) if found else None
+
+
+def reserve(
+    memory: VirtualMemory,
+    launch: Launch,
+    chunk: Chunk,
+    where: tuple[int, ...],
+    everyone: Sequence[int],
+    is_one: bool,
+    name: str,
+    issue: Issue,
+) -> Steps[int]:
+    """Give a chunk's data their places on the members ``where``; how long that was waited for, in ns.
+
+    ``is_one``: it is all of ``launch``, of the kernel ``name``.  Raises ClError where there is no room, and
+    DeviceFailed where a member is lost meanwhile.
+    """
+    wanted, images = chunk.places(where), chunk.images(where)
+    held_ns = 0
+    while waits := _share(memory, launch, chunk, wanted, images, everyone, issue) or memory.placement.reserve(
+        wanted, issue, images, is_one, chunk.on_host
+    ):
+        before_ns = time.monotonic_ns()
+        yield waits
+        held_ns += time.monotonic_ns() - before_ns
+        if not set(where) <= set(memory.members):
+            raise DeviceFailed(name, "a member was lost while the launch waited")
+    return held_ns
+
+
+def _share(
+    memory: VirtualMemory,
+    launch: Launch,
+    chunk: Chunk,
+    wanted: list[Wanted],
+    images: list[WantedImage],
+    everyone: Sequence[int],
+    issue: Issue,
+) -> list[Ticket]:
+    """Give what is larger than a member a place in the memory of all together, if that can be.
+
+    What kernels reach by its address has to have one, where members don't use the arena's.
+    """
+    if not chunk.mapped or memory.memories.pooled is None:
+        return []
+    placement = memory.placement
+    for used in chunk.plan.buffers:
+        is_needed = used.buffer.id in launch.regions
+        if used.buffer.id in chunk.mapped and (is_needed or memory.coherence == "lazy"):
+            share = placement.share_surely if is_needed else placement.share
+            if waits := share(used.buffer, wanted, images, tuple(everyone), issue):
+                return waits
+    return []

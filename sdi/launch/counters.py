@@ -27,12 +27,14 @@ class KernelCounters:
 
     ``plans``: launches that were like none before, ``plans_merging`` of them bring together with twins what
     several members write; ``plan_ns``: what their access ranges, choice of the cut and chunks took in all.
+    ``attempts_undone``: parts of launches that were split at a risk and had to run again.
     """
 
     groups_per_member: list[int]
     launches_split: int = 0
     launches_whole: int = 0
     launches_verified: int = 0
+    attempts_undone: int = 0
     why_whole: str = ""
     plans: int = 0
     plans_merging: int = 0

@@ -12,7 +12,8 @@ from typing import Literal
 
 from sdi.devices.capabilities import MemberKind
 from sdi.launch.copy_costs import between_nodes, merge_ns, missing_nbytes, move_ns, order
-from sdi.launch.plan import CutPlan, CutPlans, candidate_plans, cheapest
+from sdi.launch.cuts import candidate_plans, cheapest
+from sdi.launch.plan import CutPlan, CutPlans
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.balance import Balance, BalanceMode, ShareEpoch, Speeds
 from sdi.partition.budget import Budget
@@ -445,6 +446,8 @@ class Cutter:
         assert group_ns is not None, "something was measured"
         moving = self._move_ns(plan)
         steady = history.steady_ns.get(number, merge_ns(plan, self._links))
+        after = history.after_ns.get(number, 0.0)
+        moving, steady = moving + after, steady + after
         if number == history.assignments:
             steady = moving
         groups = [box.total_groups for box in plan.boxes]

@@ -24,6 +24,7 @@ from sdi.launch.patterns import CopyPattern, patterns_of
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
 from sdi.region import Bytes
+from sdi.regions import RegionSet, union_of
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
@@ -47,6 +48,18 @@ class Issued:
     recording: Recording | None = None
     kernels: Sequence[BoundKernel] = ()
     patterns: tuple[CopyPattern, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Started:
+    """A chunk that members run: assignment k on ``members[k]``, which is done when ``tickets[k]`` is."""
+
+    chunk: Chunk
+    members: list[int]
+    bounds: list[MemberKernel]
+    recording: Recording
+    kernels: list[BoundKernel]
+    tickets: list[Ticket]
 
 
 class Issuer:
@@ -93,6 +106,25 @@ class Issuer:
         """What ``member`` runs of chunk ``number``, whose box k is its."""
         return self._bound(binding, number, k, member).kernel
 
+    def start(self, binding: Binding, number: int, where: tuple[int, ...], issue: Issue) -> Started:
+        """Launch a chunk whose results are to be looked at before they count.
+
+        The host has what its buffers held before, as far as that can be lost.  Directories and images say
+        nothing of what was written, until ``finish``.
+        """
+        return self._start(binding, number, where, issue, {}, is_kept=True)
+
+    def finish(self, started: Started, issue: Issue) -> list[Ticket]:
+        """What a chunk wrote counts now, but for what it appended.  Returns all further tickets."""
+        return self._finish(started, {}, issue)
+
+    def undo(self, started: Started) -> None:
+        """What a chunk wrote counts nowhere: the host has what was there before."""
+        for used in started.chunk.plan.buffers:
+            for k in range(len(started.members)):
+                for part in used.written(k):
+                    used.buffer.directory.wrote(HOST, part)
+
     def _issue_planned(
         self, binding: Binding, number: int, where: tuple[int, ...], issue: Issue
     ) -> tuple[Recording, list[BoundKernel], list[Ticket]]:
@@ -100,27 +132,41 @@ class Issuer:
 
         From where kernels are bound nothing raises: a chunk is issued on all its members or on none.
         """
-        memory, chunk, ndrange = self._memory, binding.launch_plan.chunks[number], binding.launch_plan.ndrange
-        plan, members = chunk.plan, [where[k] for k in chunk.members]
+        chunk = binding.launch_plan.chunks[number]
         merges: Merges = {}
-
         try:
-            self._begin_merges(chunk, members, merges)
-            with memory.transfers.links.at_once():
-                transfers = self._plan(chunk, members, merges)
-            for transfer in transfers:
-                memory.transfers.perform(transfer, issue)
-            for used in plan.buffers:
-                for merged in used.merged:
-                    for merge in merges.get((used.buffer.id, merged), ()):
-                        memory.merges.keep_twins(merge, issue.because(used.cause))
-            self._refresh_images(chunk, members, issue)
-            bounds = self._bounds(binding, number, where)
+            self._begin_merges(chunk, [where[k] for k in chunk.members], merges)
+            started = self._start(binding, number, where, issue, merges)
         except Exception:
             for parts in merges.values():
                 for merge in parts:
-                    memory.merges.give_up(merge)
+                    self._memory.merges.give_up(merge)
             raise
+        more = self._finish(started, merges, issue)
+        return started.recording, started.kernels, started.tickets + more
+
+    def _start(
+        self,
+        binding: Binding,
+        number: int,
+        where: tuple[int, ...],
+        issue: Issue,
+        merges: Merges,
+        is_kept: bool = False,
+    ) -> Started:
+        memory, chunk, ndrange = self._memory, binding.launch_plan.chunks[number], binding.launch_plan.ndrange
+        plan, members = chunk.plan, [where[k] for k in chunk.members]
+        with memory.transfers.links.at_once():
+            transfers = self._plan_kept(chunk) if is_kept else []
+            transfers += self._plan(chunk, members, merges)
+        for transfer in transfers:
+            memory.transfers.perform(transfer, issue)
+        for used in plan.buffers:
+            for merged in used.merged:
+                for merge in merges.get((used.buffer.id, merged), ()):
+                    memory.merges.keep_twins(merge, issue.because(used.cause))
+        self._refresh_images(chunk, members, issue)
+        bounds = self._bounds(binding, number, where)
         assignments = [
             Assignment(self._devices[member], box.extent, *_all_uses(chunk, bound))
             for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
@@ -137,14 +183,35 @@ class Issuer:
             recording.patterns = patterns_of(transfers, together, memory.transfers.links)
         kernels = [bound.kernel for bound in bounds]
         tickets = recording.start(kernels, issue.timing)
+        return Started(chunk, members, bounds, recording, kernels, tickets)
+
+    def _finish(self, started: Started, merges: Merges, issue: Issue) -> list[Ticket]:
+        chunk, members, tickets = started.chunk, started.members, started.tickets
         done = (
-            self._write_images_back(chunk, members, tickets, issue) if plan.images else [[t] for t in tickets]
+            self._write_images_back(chunk, members, tickets, issue)
+            if chunk.plan.images
+            else [[t] for t in tickets]
         )
         if chunk.mapped:
-            self._record_mapped(chunk, bounds, done)
+            self._record_mapped(chunk, started.bounds, done)
         written = self._written(chunk, members, done, merges, issue)
         self._images_are_current(chunk, members)
-        return recording, kernels, tickets + [ticket for several in done for ticket in several[1:]] + written
+        return [ticket for several in done for ticket in several[1:]] + written
+
+    def _plan_kept(self, chunk: Chunk) -> list[Transfer]:
+        """What moves so that the host has what members may lose, where that is anything."""
+        found: list[Transfer] = []
+        for used in chunk.plan.buffers:
+            written = union_of(RegionSet.of(used.written(k)) for k in range(len(chunk.plan.boxes)))
+            needed = union_of(each.needs for each in used.assignments)
+            also = [each.over for each in used.merged]
+            if used.appended is not None and not chunk.plan.is_simple:
+                also.append(used.appended)
+            kept = union_of((written.intersection(needed), RegionSet.of(also)))
+            if kept:
+                transfers = self._memory.transfers
+                found += transfers.plan(used.buffer, HOST, kept.regions, False, used.cause)
+        return found
 
     def _refresh_images(self, chunk: Chunk, members: list[int], issue: Issue) -> None:
         """Have the images show the members' linear bytes."""

@@ -16,13 +16,14 @@ from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.launch.arguments import ArgumentValue
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.learning import Page, Pages
-from sdi.launch.plan import CutPlan
+from sdi.launch.plan import CutPlan, CutPlans
 from sdi.launch.plan_memory import PlanMemory
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, ShareEpoch, edges_of
 from sdi.partition.gain import Span
 from sdi.partition.history import LaunchHistory
+from sdi.partition.learnt import Attempts
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric
@@ -45,7 +46,7 @@ class LaunchPlan:
     ``profiled``: its number in the profile, once it is there.  ``epoch``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
     ``buffers``: the ids of those that it refers to.  ``is_trivial``: no ranges were asked for.
-    ``member``: see ``Launch``.
+    ``member``: see ``Launch``.  ``plans``: what its cut was chosen among, where it hands out places.
     """
 
     ndrange: NDRange
@@ -62,6 +63,7 @@ class LaunchPlan:
     epoch: ShareEpoch | None = None
     is_trivial: bool = False
     member: int = 0
+    plans: CutPlans | None = None
     buffers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -208,6 +210,7 @@ class Kernel:
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
     ``is_warm``: it ran before, so that what a launch takes is its work.
+    ``attempts``: what became of launches that append.
     ``generation``: changes whenever a launch plan is to be chosen anew, and with it ``cell``, see ``follow``.
     """
 
@@ -233,6 +236,7 @@ class Kernel:
         self.page: Page | None = None
         self.plans = PlanMemory()
         self.is_warm = False
+        self.attempts = Attempts()
         self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None
@@ -325,3 +329,5 @@ class Build:
         """Its kernels begin with what earlier runs learnt."""
         for kernel in self.kernels:
             kernel.page = pages.page(kernel.model.name) if pages is not None else None
+            if pages is not None and (kernel.model.appends or kernel.model.watched):
+                kernel.attempts = pages.attempts(kernel.model.name)

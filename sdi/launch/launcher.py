@@ -22,8 +22,9 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans
+from sdi.launch.appending import Appender, Ran
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
-from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, unsafe
+from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsafe
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
@@ -46,7 +47,7 @@ from sdi.sampling.model import BoundAccess, KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
-from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage
+from sdi.vmem.placed import GRANULE_NBYTES
 
 if TYPE_CHECKING:
     from sdi.launch.verify.verify import Verifier
@@ -79,6 +80,7 @@ class Launcher:
         self._counters = counters
         self._verifier = verifier
         self._issuer = Issuer(memory)
+        self._appender = Appender(memory, self._issuer)
         self.known: Recent[bytes, Binding] = Recent(KNOWN_MAX)
         self._builds: dict[int, Build] = {}
         self._without_variables: dict[int, DeviceFailed] = {}
@@ -253,7 +255,7 @@ class Launcher:
         elif not (is_split or len(where) == 1 or kernel.has_variables):
             where, is_usual = self._best_member(launch_plan)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
-        placement, placed = self._memory.placement, self._memory.placed
+        placed = self._memory.placed
         history, asked = launch_plan.history, issue
         epoch = launch_plan.epoch
         if history.is_fixed:  # it makes no difference to launches, but people want to know
@@ -268,21 +270,16 @@ class Launcher:
             issue = issue.timed()
         tickets = []
         made: Issued | None = None
+        undone = kernel.attempts.undone
         patterns: tuple[CopyPattern, ...] = ()
         for number, chunk in enumerate(launch_plan.chunks):
             recording = chunk.find()
             if recording is None or (recording.where, recording.placed) != (where, placed.generation):
-                wanted, images = chunk.places(where), chunk.images(where)
-                is_one = len(launch_plan.chunks) == 1
                 try:
-                    while waits := self._shared(launch, chunk, wanted, images, issue) or placement.reserve(
-                        wanted, issue, images, is_one, chunk.on_host
-                    ):
-                        before_ns = time.monotonic_ns()
-                        yield waits
-                        held_ns += time.monotonic_ns() - before_ns
-                        if not set(where) <= set(self._memory.members):
-                            raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
+                    is_one, name = len(launch_plan.chunks) == 1, kernel.model.name
+                    held_ns += yield from reserve(
+                        self._memory, launch, chunk, where, self._everyone, is_one, name, issue
+                    )
                 except ClError:
                     if number or not self._is_shorter(launch_plan):
                         raise
@@ -293,8 +290,12 @@ class Launcher:
                 placed.touch(recording.allocations)
             generation = placed.generation
             if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
-                run = partial(self._issuer.issue, binding, number, where, is_usual, issue)
-                issued = self._verifier.launch(binding, run, issue)
+                run = partial(self._run, binding, number, where, is_usual, issue)
+                issued = yield from self._verifier.launch(binding, run, issue)
+            elif chunk.plan.is_attempt:
+                issued, _ = yield from self._appender.launch(binding, number, where, self._everyone, issue)
+                if is_measured and kernel.attempts.undone == undone:
+                    self._measure(kernel, launch_plan, chunk, issued)
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)
                 issued, patterns = made.tickets, patterns + made.patterns
@@ -308,6 +309,8 @@ class Launcher:
                     recorder.assignment(issue.command, number, where[k], box.total_groups, ticket)
             tickets = tickets + issued if tickets else issued
         self._memory.accounting.events.chunks += len(launch_plan.chunks) - 1
+        if kernel.attempts.undone > undone:
+            self._counters.kernel(kernel.model.name).attempts_undone += kernel.attempts.undone - undone
         self._counters.ran(kernel, binding, where, patterns)
         if self._verifier is None and (recorder is not None or kernel.note is None):
             recording = made.recording if made is not None and not launch.prints else None
@@ -323,28 +326,13 @@ class Launcher:
             recorder.launched(issue.command, name, number, known, begin_ns, bound_ns, held_ns)
         return tickets
 
-    def _shared(
-        self,
-        launch: Launch,
-        chunk: Chunk,
-        wanted: list[Wanted],
-        images: list[WantedImage],
-        issue: Issue,
-    ) -> list[Ticket]:
-        """Give what is larger than a member a place in the memory of all together, if that can be.
-
-        What kernels reach by its address has to have one, where members don't use the arena's.
-        """
-        if not chunk.mapped or self._memory.memories.pooled is None:
-            return []
-        placement = self._memory.placement
-        for used in chunk.plan.buffers:
-            is_needed = used.buffer.id in launch.regions
-            if used.buffer.id in chunk.mapped and (is_needed or self._memory.coherence == "lazy"):
-                share = placement.share_surely if is_needed else placement.share
-                if waits := share(used.buffer, wanted, images, self._everyone, issue):
-                    return waits
-        return []
+    def _run(
+        self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
+    ) -> Steps[Ran]:
+        """Issue a chunk that is verified."""
+        if binding.launch_plan.chunks[number].plan.is_attempt:
+            return (yield from self._appender.launch(binding, number, where, self._everyone, issue))
+        return self._issuer.issue(binding, number, where, is_usual, issue).tickets, ()
 
     def _require_members(self, launch: Launch) -> None:
         """Raise DeviceFailed where members were lost without which a launch can't run."""
@@ -467,6 +455,7 @@ class Launcher:
         made = LaunchPlan(
             ndrange, chosen, groups, why_whole, chunks, history, history.version, tuple(self._capacities())
         )
+        made.plans = plans if chosen.is_attempt else None
         if len(groups) > 1 and len(chunks) == 1:
             made.epoch = self._cutter.epoch(history, chosen)
         return made
@@ -478,7 +467,8 @@ class Launcher:
 
     def _is_valid(self, kernel: Kernel, launch_plan: LaunchPlan) -> bool:
         """Whether it may be used again as it is; forgotten if that will never be so."""
-        if not launch_plan.is_valid():
+        is_given_up = launch_plan.plan.is_attempt and kernel.attempts.why_not(len(self._everyone))
+        if is_given_up or not launch_plan.is_valid():
             kernel.forget(launch_plan)
             return False
         if not launch_plan.is_gathered or launch_plan.chunks[0].find() is not None:
@@ -522,7 +512,7 @@ class Launcher:
             return "SDI_SPLIT=never"
         if ndrange.total_groups == 1:
             return "one work-group"
-        return ""
+        return kernel.attempts.why_not(len(self._everyone))
 
     def _best_member(self, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
         """Where one member runs all of a launch, and whether it does so whenever its buffers are as they are.

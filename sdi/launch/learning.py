@@ -14,9 +14,18 @@ from typing import TypeVar
 from sdi import cache
 from sdi.devices.capabilities import Capabilities
 from sdi.partition.history import LaunchHistory
-from sdi.partition.learnt import Book, Learnt, SizeKey, packed, unpacked
+from sdi.partition.learnt import (
+    Attempts,
+    Book,
+    Learnt,
+    SizeKey,
+    packed,
+    packed_attempts,
+    unpacked,
+    unpacked_attempts,
+)
 
-KIND = "learnt"
+KIND, ATTEMPTS = "learnt", "attempts"
 _VERSION = 1
 """Of what the numbers mean: another one where a time, a shape or a share means something else."""
 _FILES_MAX, _NBYTES_MAX = 512, 16 << 20
@@ -70,10 +79,19 @@ class Pages:
         self.learning = learning
         self._book: Book | None = None
         self._pages: dict[str, Page] = {}
+        self._attempts: dict[str, Attempts] = {}
 
     def page(self, kernel: str) -> Page:
         """Of one kernel; the same each time that its program is built."""
         return self._pages.setdefault(kernel, Page(self, kernel))
+
+    def attempts(self, kernel: str) -> Attempts:
+        """What became of launches of a kernel that were split at a risk; the same for each of its builds."""
+        found = self._attempts.get(kernel)
+        if found is None:
+            found = self._read_attempts().get(kernel, Attempts()).begun(self._members)
+            self._attempts[kernel] = found
+        return found
 
     def find(self, kernel: str, size: SizeKey) -> Learnt | None:
         """What earlier runs learnt of a kernel's launches of about that size."""
@@ -84,6 +102,10 @@ class Pages:
 
     def write(self) -> None:
         """Keep what is known now, beside what other processes have written meanwhile."""
+        tried = {name: each for name, each in self._attempts.items() if each.stood + each.undone}
+        if tried and tried != (kept := self._read_attempts()):
+            content = packed_attempts(tried | _without(kept, tried))
+            cache.write(ATTEMPTS, self._name, content, _FILES_MAX, _NBYTES_MAX)
         new = {name: found for name, page in self._pages.items() if (found := page.learnt())}
         if not new:
             return
@@ -93,6 +115,10 @@ class Pages:
         book |= _without(before, new)
         if book != before:
             cache.write(KIND, self._name, packed(book), _FILES_MAX, _NBYTES_MAX)
+
+    def _read_attempts(self) -> dict[str, Attempts]:
+        content = cache.read(ATTEMPTS, self._name)
+        return {} if content is None else unpacked_attempts(content)
 
     def _read(self) -> Book:
         content = cache.read(KIND, self._name)

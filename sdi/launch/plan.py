@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
 
+from sdi.appends import is_simple
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange
@@ -19,18 +20,14 @@ from sdi.region import Bytes
 from sdi.regions import EMPTY, RegionSet, shared, union_of
 from sdi.sampling.model import AccessRange, BoundAccess, Precision, WorkEstimate
 from sdi.vmem.buffer import ImageView
-from sdi.vmem.directory import member_memory
 from sdi.vmem.memory import VirtualBuffer
 
 _ALIGNMENT = 8
 """Merged ranges are widened to multiples of the largest unit that a kernel can store."""
-_CANDIDATES_MAX = 16
 _GAP_NBYTES = 64
 """Gaps up to this size cost more to leave out than to move."""
-_EXACT_MIN_NBYTES, _GAPS_MAX = 1 << 20, 0.5
-"""Where so many bytes are moved, it is asked whether fewer than that part of them do."""
-_ALL_ASKED_MAX, _ASKED = 16, 5
-"""Of more assignments so many are asked for that."""
+_WATCHED_MAX = 1 << 20
+"""Bytes that at most one assignment may change are copied from all members to see whether that is so."""
 _MERGED_RANGES_MAX = 256
 """More ranges than that are merged as the one range that holds them all."""
 
@@ -67,6 +64,8 @@ class BufferPlan:
     ``cause``: the kernel and the arguments that name the buffer, for accounting.
     ``mixed``: bytes that are atomically updated may also be accessed otherwise, or by another kind of update:
     private copies would show.
+    ``appended``: where each assignment stores at places that a counter hands out, on a copy of its own;
+    ``is_counter``: what is merged are such counters.  ``is_watched``: at most one assignment may change it.
     """
 
     buffer: VirtualBuffer
@@ -76,6 +75,14 @@ class BufferPlan:
     smallest_nbytes: int
     cause: str
     mixed: bool = False
+    appended: ByteRange | None = None
+    is_counter: bool = False
+    is_watched: bool = False
+
+    @property
+    def watched(self) -> list[ByteRange]:
+        """What at most one assignment may change."""
+        return [each.over for each in self.merged if self.is_watched]
 
     @property
     def names(self) -> str:
@@ -85,7 +92,8 @@ class BufferPlan:
     def written(self, k: int) -> list[Bytes]:
         """All that assignment k may write: disjoint."""
         owned = self.assignments[k].owns.regions
-        return [*owned, *[each.over for each in self.merged if k in each.assignments]]
+        appended = () if self.appended is None else (self.appended,)
+        return [*owned, *[each.over for each in self.merged if k in each.assignments], *appended]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +124,20 @@ class ImagePlan:
 
 @dataclass(frozen=True, slots=True)
 class CutPlan:
-    """A cut with all that follows from it."""
+    """A cut with all that follows from it.
+
+    ``is_attempt``: only what the assignments did can tell whether one device could have done it, since each
+    has a copy of its own of counters that hand out places, or of what at most one may change.
+    ``refusal``: why that can't be told, for the user.  ``is_simple``: see ``sdi.appends``; what is appended
+    counts then unless it lies outside of its buffer.
+    """
 
     boxes: tuple[GroupBox, ...]
     buffers: tuple[BufferPlan, ...]
     images: tuple[ImagePlan, ...] = ()
+    is_attempt: bool = False
+    refusal: str = ""
+    is_simple: bool = False
 
     @property
     def merged_nbytes(self) -> int:
@@ -135,9 +152,13 @@ class CutPlan:
                 return (
                     f"may update bytes atomically that it accesses in another way too, through {plan.names}"
                 )
+        if self.refusal:
+            return self.refusal
         for image in self.images:
             if image.is_shared:
                 return f"several members might write the same rows of image {image.names}"
+            if self.is_attempt and any(image.writes):
+                return f"uses results of atomic functions, and writes image {image.names}"
         return ""
 
     def combines_in(self, buffer_ids: Collection[int]) -> bool:
@@ -240,15 +261,37 @@ def make_plan(
         *((index, pointer.buffer) for index, pointer in pointers),
         *((index, value.buffer) for index, value in enumerate(values) if isinstance(value, ImageArgument)),
     ]
+    is_attempt = bool(model.appends or model.watched) and len(boxes) > 1
+    apart: dict[int, BufferPlan] = {}
+    refusal = ""
+    if is_attempt and model.appends:
+        apart = _appending_plans(model, values, buffers, len(boxes), regions)
+    elif is_attempt:
+        apart = _watched_plans(model, named, values, buffers, len(boxes), regions)
+    if is_attempt:
+        read = [
+            model.arguments[index].name
+            for index, buffer_id in named
+            if buffer_id not in apart and _read_others([by_buffer[buffer_id] for by_buffer in gathered])
+        ]
+        if read:
+            refusal = f"uses results of atomic functions, and may read what others write: {', '.join(read)}"
+        elif sum(each.nbytes for plan in apart.values() for each in plan.watched) > _WATCHED_MAX:
+            refusal = "uses results of atomic functions on so many bytes that they take long to compare"
     return CutPlan(
         boxes,
         tuple(
-            _reached(model, buffer, len(boxes))
+            apart[buffer_id]
+            if buffer_id in apart
+            else _reached(model, buffer, len(boxes))
             if buffer_id in regions
             else _buffer_plan(model, named, buffer, [by_buffer[buffer_id] for by_buffer in gathered])
             for buffer_id, buffer in buffers.items()
         ),
         images,
+        is_attempt,
+        refusal,
+        is_simple(model.appends),
     )
 
 
@@ -302,103 +345,6 @@ def _image_plans(
     return tuple(plans)
 
 
-def candidate_plans(
-    cuts: Sequence[tuple[GroupBox, ...]],
-    plans: CutPlans,
-    order: Callable[[CutPlan], tuple[float, ...]],
-    members: Sequence[int] = (),
-    is_dear: bool = False,
-) -> list[CutPlan]:
-    """A plan for each cut, of which the launch runs the first in ``order``.
-
-    From bounds of the access ranges; also from the exact ranges if the best of these has to merge, as bounds
-    of several assignments overlap and their bytes may not, or if it moves bytes that it does not need.
-    ``members``: box k is that of member ``members[k]``, or k.  ``is_dear``: to move bytes is so dear that
-    exact ranges are asked for also where the best has many members get the same ones.
-    """
-    found = [plans.plan(boxes, False) for boxes in cuts[:_CANDIDATES_MAX]]
-    best = cheapest(found, order)
-    is_rough = bool(best.merged_nbytes or best.why_whole) or (is_dear and len(found) > 1 and _spreads(best))
-    if is_rough or _moves_gaps(best, plans, members):
-        exact = [plans.plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
-        found = [_better(*pair, order) for pair in zip(found, exact, strict=True)]
-    return found
-
-
-def _better(rough: CutPlan, exact: CutPlan, order: Callable[[CutPlan], tuple[float, ...]]) -> CutPlan:
-    """One of two plans of the same boxes.  Of very many it takes long to find out what they cost."""
-    if len(rough.boxes) > _ALL_ASKED_MAX and not (exact.merged_nbytes or exact.why_whole):
-        return exact
-    return min((rough, exact), key=order)
-
-
-def _spreads(best: CutPlan) -> bool:
-    """Whether many bytes are needed by several assignments."""
-    for used in best.buffers:
-        needed = sum([assignment.needs.nbytes for assignment in used.assignments])
-        if needed > 2 * used.buffer.nbytes and needed - used.buffer.nbytes >= _EXACT_MIN_NBYTES:
-            return True
-    return False
-
-
-def _moves_gaps(best: CutPlan, plans: CutPlans, members: Sequence[int]) -> bool:
-    """Whether much less is moved where what lies between the bytes that are read stays where it is.
-
-    Some assignments stand for very many.
-    """
-    count = len(best.boxes)
-    some: Sequence[int] = range(count)
-    if count > _ALL_ASKED_MAX:
-        some = [k * (count - 1) // (_ASKED - 1) for k in range(_ASKED)]
-    where = [members[k] if members else k for k in some]
-    each = _stale_nbytes(best, some, where)
-    moved = sum(each)
-    if moved * count < _EXACT_MIN_NBYTES * len(where):
-        return False
-    exact = plans.plan(tuple([best.boxes[k] for k in some]), True)
-    less = zip(_needed_nbytes(best, some), _needed_nbytes(exact, range(len(where))), strict=True)
-    if (
-        sum([max(0, nbytes - (a - b)) for nbytes, (a, b) in zip(each, less, strict=True)])
-        >= _GAPS_MAX * moved
-    ):
-        return False  # even if nothing that lies between is current
-    return sum(_stale_nbytes(exact, range(len(where)), where)) < _GAPS_MAX * moved
-
-
-def _stale_nbytes(plan: CutPlan, some: Sequence[int], members: Sequence[int]) -> list[int]:
-    """Bytes that move now for some assignments, of these members: of each buffer, one after the other."""
-    return [
-        used.buffer.directory.stale_nbytes(member_memory(member), used.assignments[k].needs)
-        for used in plan.buffers
-        for k, member in zip(some, members, strict=True)
-    ]
-
-
-def _needed_nbytes(plan: CutPlan, some: Sequence[int]) -> list[int]:
-    return [used.assignments[k].needs.nbytes for used in plan.buffers for k in some]
-
-
-def cheapest(plans: Sequence[CutPlan], order: Callable[[CutPlan], tuple[float, ...]]) -> CutPlan:
-    """The plan to run."""
-    return plans[0] if len(plans) == 1 else min(plans, key=order)
-
-
-def moved_nbytes(plan: CutPlan) -> int:
-    """Bytes that running ``plan`` moves now: stale ones there, and merged ones home and back again."""
-    every = range(len(plan.boxes))
-    return sum(_stale_nbytes(plan, every, every)) + 2 * plan.merged_nbytes
-
-
-def cost(plan: CutPlan) -> tuple[bool, int, int, int]:
-    """Order of cuts by bytes: those that may run; to move now and after; all needed; contiguous ranges."""
-    needed = num_ranges = 0
-    for buffer in plan.buffers:
-        for assignment in buffer.assignments:
-            needed += assignment.needs.nbytes
-            num_ranges += assignment.needs.num_runs + assignment.owns.num_runs
-    return (bool(plan.why_whole), moved_nbytes(plan), needed, num_ranges)
-
-
 def _buffer_plan(
     model: KernelModel,
     named: Sequence[tuple[int, int]],
@@ -445,6 +391,76 @@ def _buffer_plan(
         min((smallest for _, smallest in units), default=1),
         cause,
         mixed,
+    )
+
+
+def _appending_plans(
+    model: KernelModel,
+    values: Sequence[ArgumentValue],
+    buffers: dict[int, VirtualBuffer],
+    num_assignments: int,
+    regions: Collection[int],
+) -> dict[int, BufferPlan]:
+    """Of the buffers with counters that hand out places, and of those where these are."""
+    counters = {append.counter: append.nbytes for append in model.appends}
+    places = {store.argument for append in model.appends for store in append.stores}
+    named: dict[int, list[int]] = {}
+    for index, value in enumerate(values):
+        if isinstance(value, BufferArgument | ImageArgument) and value.buffer:
+            named.setdefault(value.buffer, []).append(index)
+    nothing = (AssignmentAccess(EMPTY, EMPTY),) * num_assignments
+    found: dict[int, BufferPlan] = {}
+    for buffer_id, arguments in named.items():
+        touched = [each for each in arguments if each in counters or each in places]
+        if not touched:
+            continue
+        buffer, value = buffers[buffer_id], values[touched[0]]
+        assert isinstance(value, BufferArgument)
+        cause = f"{model.name}: {', '.join([model.arguments[each].name for each in arguments])}"
+        over = ByteRange(value.offset, value.offset + value.reach(buffer.nbytes))
+        nbytes = counters.get(touched[0])
+        if len(arguments) > 1 or buffer_id in regions or over.nbytes < (nbytes or 1):
+            found[buffer_id] = BufferPlan(buffer, nothing, (), 1, 1, cause, mixed=True)
+        elif nbytes is None:
+            found[buffer_id] = BufferPlan(buffer, nothing, (), 1, 1, cause, appended=over)
+        else:
+            counted = ByteRange(over.start, over.stop - over.nbytes % nbytes)
+            merged = MergedRange(counted, tuple(range(num_assignments)), Update("add", nbytes))
+            found[buffer_id] = BufferPlan(buffer, nothing, (merged,), nbytes, nbytes, cause, is_counter=True)
+    return found
+
+
+def _watched_plans(
+    model: KernelModel,
+    named: Sequence[tuple[int, int]],
+    values: Sequence[ArgumentValue],
+    buffers: dict[int, VirtualBuffer],
+    num_assignments: int,
+    regions: Collection[int],
+) -> dict[int, BufferPlan]:
+    """Of the buffers that at most one assignment may change."""
+    nothing = (AssignmentAccess(EMPTY, EMPTY),) * num_assignments
+    found: dict[int, BufferPlan] = {}
+    for buffer_id in {buffer_id for index, buffer_id in named if index in model.watched}:
+        buffer, indices = buffers[buffer_id], [index for index, each in named if each == buffer_id]
+        cause = f"{model.name}: {', '.join([model.arguments[index].name for index in indices])}"
+        over, value = buffer.whole, values[indices[0]]
+        if len(indices) == 1 and isinstance(value, BufferArgument):
+            over = ByteRange(value.offset, value.offset + value.reach(buffer.nbytes))
+        merged = MergedRange(over, tuple(range(num_assignments)))
+        is_mixed = buffer_id in regions
+        found[buffer_id] = BufferPlan(buffer, nothing, (merged,), 1, 1, cause, is_mixed, is_watched=True)
+    return found
+
+
+def _read_others(gathered: Sequence[_Gathered]) -> bool:
+    """Whether an assignment may read what another one writes."""
+    writes = [union_of((one.exact, one.may, *(one.updates or {}).values())) for one in gathered]
+    common = shared(writes)
+    every = union_of(writes)
+    return any(
+        one.reads.overlaps(common) or one.reads.overlaps(every.difference(own))
+        for one, own in zip(gathered, writes, strict=True)
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import starmap
 
 from sdi.devices.image import Sampler
+from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan, MergedRange
 from sdi.ndrange import GroupBox, Int3
@@ -24,9 +25,19 @@ REGIONS_MAX = 100_000
 
 PlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], tuple[int, ...], bool]
 """Like a launch plan's key, with numbers for the buffers, in the order of arguments, and their sizes."""
-_Touched = tuple[tuple[AssignmentAccess, ...], tuple[MergedRange, ...], int, int, str, bool]
+_Touched = tuple[
+    tuple[AssignmentAccess, ...],
+    tuple[MergedRange, ...],
+    int,
+    int,
+    str,
+    bool,
+    ByteRange | None,
+    bool,
+    bool,
+]
 """All that a ``BufferPlan`` says but of which buffer."""
-_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[_Touched, ...]]
+_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[tuple[_Touched, ...], bool, str, bool]]
 
 
 class PlanMemory:
@@ -46,10 +57,8 @@ class PlanMemory:
         if found is None:
             return None
         self._known.move_to_end(key)
-        return CutPlan(
-            boxes,
-            tuple([BufferPlan(buffer, *touched) for buffer, touched in zip(buffers, found, strict=True)]),
-        )
+        made = [BufferPlan(buffer, *touched) for buffer, touched in zip(buffers, found[0], strict=True)]
+        return CutPlan(boxes, tuple(made), is_attempt=found[1], refusal=found[2], is_simple=found[3])
 
     def keep(self, key: PlanKey, exact: bool, plan: CutPlan) -> None:
         """Remember ``plan``, which names its buffers in the order of their numbers and no images."""
@@ -58,10 +67,21 @@ class PlanMemory:
         if plans is None:
             plans = self._known[key] = {}
             self._num_regions[key] = 0
-        plans[plan.boxes, exact] = tuple(
-            (p.assignments, p.merged, p.unit_nbytes, p.smallest_nbytes, p.cause, p.mixed)
+        touched = tuple(
+            (
+                p.assignments,
+                p.merged,
+                p.unit_nbytes,
+                p.smallest_nbytes,
+                p.cause,
+                p.mixed,
+                p.appended,
+                p.is_counter,
+                p.is_watched,
+            )
             for p in plan.buffers
         )
+        plans[plan.boxes, exact] = touched, plan.is_attempt, plan.refusal, plan.is_simple
         more = 1 + sum(
             sum(
                 len(assignment.needs.regions) + len(assignment.owns.regions)

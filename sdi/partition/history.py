@@ -38,6 +38,7 @@ class LaunchHistory:
 
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
     ``steady_ns``: by number of assignments, the time for copies when launches had run that way for a while.
+    ``after_ns``: likewise, the time to put together what was appended.
     ``decided_at``: after how many launches the cut was last chosen; ``begun_at``: and it was another one
     before.  ``is_fixed``: it is not chosen again, nor is anything measured.  ``is_final``: it is not chosen
     again.  ``is_small``: so little is done that no other way could win: measured less often.
@@ -71,6 +72,7 @@ class LaunchHistory:
     recheck_at: int = -1
     why_fewer: str = ""
     steady_ns: dict[int, float] = field(default_factory=dict)
+    after_ns: dict[int, float] = field(default_factory=dict)
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     plans: dict[int, int] = field(default_factory=dict)
     has_gathered: bool = False
@@ -155,6 +157,7 @@ class LaunchHistory:
         self.rates.measured.update(other.rates.measured)
         self.rates.guessed.update(other.rates.guessed)
         self.planning.update(other.planning)
+        self.after_ns.update(other.after_ns)
         if is_smaller and other.assignments == 1 and other.shape is not None:
             self.launches = _SETTLED
             self.decide(other.shape, 1, other.why_fewer)

@@ -18,6 +18,7 @@ _ASSIGNMENTS_MAX = 256
 _RUNS_MAX = 8
 """After so many runs that took the times of other ways on trust, these are found out anew."""
 _LONGEST_NS = 1e15
+_COUNT_MAX = 1 << 53
 
 SizeKey: TypeAlias = tuple[int, int]
 """Dimensions, bits of the number of work-groups."""
@@ -56,6 +57,55 @@ class Learnt:
         if self.runs < _RUNS_MAX:
             return dict(self.group_ns)
         return {k: ns for k, ns in self.group_ns.items() if k == self.assignments}
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Launches that members began without knowing whether the result would be one of a single device.
+
+    ``stood``, ``undone``: how many it was, and how many had to run again, one member after the other.
+    ``runs``: of the program in a row that began with more lost than gained.
+    """
+
+    stood: int = 0
+    undone: int = 0
+    runs: int = 0
+
+    def why_not(self, members: int) -> str:
+        """Why more of them would lose time; empty where they would not.
+
+        What stands saves the work of all members but one, and what is undone costs one member's.
+        """
+        if self.undone <= self.stood * (members - 1):
+            return ""
+        return f"of {self.stood + self.undone} launches that were split {self.undone} had to run again"
+
+    def begun(self, members: int) -> Attempts:
+        """What the next run of the program begins with: now and then it is found out anew."""
+        if not self.why_not(members):
+            return Attempts(self.stood, self.undone)
+        return Attempts(self.stood, self.undone, self.runs + 1) if self.runs < _RUNS_MAX else Attempts()
+
+
+def packed_attempts(found: Mapping[str, Attempts]) -> bytes:
+    """Attempts by kernel as bytes; of more kernels the first ones."""
+    kept = list(found.items())[:KERNELS_MAX]
+    return json.dumps({kernel: [each.stood, each.undone, each.runs] for kernel, each in kept}).encode()
+
+
+def unpacked_attempts(data: bytes) -> dict[str, Attempts]:
+    """The attempts; empty where the bytes are none."""
+    try:
+        found = {str(kernel): Attempts(*map(_count, each)) for kernel, each in json.loads(data).items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+    return found
+
+
+def _count(found: object) -> int:
+    number = _int(found)
+    _require(0 <= number <= _COUNT_MAX)
+    return number
 
 
 def packed(book: Book) -> bytes:

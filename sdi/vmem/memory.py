@@ -109,7 +109,7 @@ class VirtualMemory:
         self.host_merges = HostMerges(self.memories, self.transfers, self.accounting, host, post)
         self.scratch = ScratchMemory(arena, self.placement.heaps, post)
         self.host = host
-        self._post = post
+        self.post = post
         self._buffers: dict[int, VirtualBuffer] = {}
         self._num_memories = len(known) + 1
         # The memories of members that another process runs.
@@ -180,7 +180,7 @@ class VirtualMemory:
         self.recycling.take(buffer)
         for forget in buffer.on_release:
             forget(buffer_id)
-        buffer.when_idle(self._post, lambda: self._free(buffer))
+        buffer.when_idle(self.post, lambda: self._free(buffer))
 
     def after_kernel(self, buffer: VirtualBuffer, members: Sequence[int], issue: Issue) -> None:
         """A kernel that used ``buffer`` was issued on ``members``, and the directory knows what it wrote."""

@@ -206,7 +206,7 @@ USES = """
     except cl.RuntimeError:
         pass
     program = cl.Program(context, '''
-        __kernel void count(__global int *n, __global int *found) { found[atomic_inc(n)] = get_global_id(0); }
+        __kernel void count(__global int *n, __global int *found) { found[get_global_id(0)] = atomic_inc(n); }
     ''').build()
     n, found = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096) for _ in range(2))
     cl.enqueue_fill_buffer(queue, n, b"\\0" * 4, 0, 4096)

@@ -129,7 +129,8 @@ def test_a_kernel_that_runs_whole_says_why_and_what_would_change_it(ask: Ask) ->
     first, second = out.splitlines()[:2]
     assert first == (
         "kernel ticket, line 29: whole on one member "
-        "(line 31: updates global memory atomically through 'next'); 64 work-groups of 64"
+        "(line 31: updates global memory atomically through 'next', and stores the result itself); "
+        "64 work-groups of 64"
     )
     assert second == (
         "  to have it split: give each work-group a result of its own in a buffer, "

@@ -7,7 +7,8 @@ from typing import cast
 
 from sdi.clc.compile import compile_source
 from sdi.launch.arguments import BufferArgument
-from sdi.launch.plan import CutPlan, cost, make_plan, moved_nbytes
+from sdi.launch.cuts import cost, moved_nbytes
+from sdi.launch.plan import CutPlan, make_plan
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
 from sdi.partition.table import cuts

@@ -14,8 +14,9 @@ from sdi.devices.capabilities import CPU, GPU, MemberKind
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument
 from sdi.launch.copy_costs import move_ns
+from sdi.launch.cuts import moved_nbytes
 from sdi.launch.cutting import Cutter, few_numbers
-from sdi.launch.plan import CutPlan, MergedRange, make_plan, moved_nbytes
+from sdi.launch.plan import CutPlan, MergedRange, make_plan
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import edges_of

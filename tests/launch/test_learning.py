@@ -303,3 +303,30 @@ def test_two_services_that_write_at_once_leave_a_whole_file(home: Path) -> None:
     assert all(Run(kernel=name).history((2, 0, (1,))).assignments == 4 for name in ("step", "other"))
     assert len(list(home.iterdir())) == 1
     assert cache.read(KIND, "nothing") is None
+
+
+def test_what_became_of_attempts_is_kept_for_the_next_run(home: Path) -> None:
+    for tried in range(3):
+        learning = Learning((FACTS,) * 4)
+        pages = learning.pages(b"program", 4)
+        assert pages is not None
+        attempts = pages.attempts("claim")
+        assert pages.attempts("claim") is attempts
+        assert (attempts.stood, attempts.undone, pages.attempts("other").undone) == (2 * tried, 3 * tried, 0)
+        attempts.stood += 2
+        attempts.undone += 3
+        learning.write()
+
+
+def test_a_kernel_whose_attempts_lost_more_than_they_gained_is_tried_anew_after_some_runs(home: Path) -> None:
+    undone = []
+    for _ in range(11):
+        learning = Learning((FACTS,) * 4)
+        pages = learning.pages(b"program", 4)
+        assert pages is not None
+        attempts = pages.attempts("claim")
+        if not attempts.why_not(4):
+            attempts.undone += 1
+            undone.append(attempts.why_not(4))
+        learning.write()
+    assert undone == ["of 1 launches that were split 1 had to run again"] * 2

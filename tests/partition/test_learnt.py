@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sdi.partition.learnt import Attempts, packed_attempts, unpacked_attempts
 from tests.image_runs import image_environ, run
 
 PROGRAM = """
@@ -36,3 +37,24 @@ def test_what_a_program_learnt_is_there_for_its_next_run(tmp_path: Path, learnt:
         files.append(len(list(folder.glob("*"))))
     assert outputs[0] == outputs[1]
     assert files == ([1, 1, 2] if learnt == "on" else [0, 0, 0])
+
+
+def test_attempts_that_are_none_are_not_believed() -> None:
+    known = {"claim": Attempts(3, 1, 2), "other": Attempts()}
+    assert unpacked_attempts(packed_attempts(known)) == known
+    for wrong in (
+        b"",
+        b"[]",
+        b"{",
+        b'{"a": [1, 2]',
+        b'{"a": [1, -2, 0]}',
+        b'{"a": [1, 2.5, 0]}',
+        b'{"a": 1}',
+    ):
+        assert unpacked_attempts(wrong) == {}
+
+
+def test_what_stands_has_to_make_up_for_what_is_undone() -> None:
+    assert not Attempts(1, 3).why_not(4)
+    assert Attempts(1, 4).why_not(4)
+    assert Attempts(0, 1).why_not(2)

@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS: dict[str, str] = {"ar_compact": "whole", "ar_last": "whole", "ar_swap": "whole"}
+KERNELS: dict[str, str] = {"ar_compact": "split", "ar_last": "whole", "ar_swap": "whole"}
 
 SOURCE = """
 __kernel void ar_compact(__global const int *in, __global int *out, __global int *size)

@@ -67,6 +67,25 @@ class NodeKind(IntEnum):
 
 
 LOOPS = frozenset({NodeKind.WHILE, NodeKind.DO, NodeKind.FOR})
+LEAVES = frozenset(
+    {
+        NodeKind.INTEGER_LITERAL,
+        NodeKind.FLOATING_LITERAL,
+        NodeKind.STRING_LITERAL,
+        NodeKind.CHARACTER_LITERAL,
+        NodeKind.SIZEOF,
+        NodeKind.BREAK,
+        NodeKind.CONTINUE,
+        NodeKind.NULL_STATEMENT,
+        NodeKind.UNEXPOSED_ATTRIBUTE,
+        NodeKind.STRUCT_DECL,
+        NodeKind.UNION_DECL,
+        NodeKind.ENUM_DECL,
+        NodeKind.TYPEDEF_DECL,
+        NodeKind.TYPE_REF,
+    }
+)
+"""What has no effect and no address for a value."""
 
 
 class Space(Enum):
@@ -245,6 +264,13 @@ def callee_of(call: SyntaxNode) -> SyntaxNode | None:
     while node is not None and node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN) and len(node.children) == 1:
         node = node.children[0]
     return node if node is not None and node.kind is NodeKind.DECL_REF else None
+
+
+def is_zero(node: SyntaxNode, tree: Tree) -> bool:
+    """A null pointer constant."""
+    while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN, NodeKind.CAST) and len(node.operands) == 1:
+        node = node.operands[0]
+    return node.kind is NodeKind.INTEGER_LITERAL and tree.source(node).rstrip("uUlL") in ("0", "0x0", "NULL")
 
 
 def outside_literals(text: str, at: int) -> Iterator[tuple[int, str]]:

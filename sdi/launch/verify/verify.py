@@ -7,7 +7,7 @@ verified yet.  Source: design/0005-explain-and-verify.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,16 +22,18 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
+from sdi.launch.appending import AppendedRange, Ran
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.counters import Counters
-from sdi.launch.issue import Issued
 from sdi.launch.kernel import Binding
+from sdi.launch.steps import Steps
 from sdi.launch.verify.difference import Difference, first_difference, locate_argument
 from sdi.ndrange import GroupBox
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.dependencies import Dependencies
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
+from sdi.vmem.merging.host import Bytes
 
 _log = logging.getLogger("sdi.verify")
 
@@ -65,7 +67,7 @@ class _Check:
     """One launch that is being verified.
 
     ``compared``: the buffers that it may write.  ``verified`` fails when the results differ; ``over`` is done
-    when the shadows are free again and never fails.
+    when the shadows are free again and never fails.  ``appended``: what has no order, see ``Ran``.
     """
 
     binding: Binding
@@ -74,6 +76,7 @@ class _Check:
     verified: Ticket = field(default_factory=Ticket)
     over: Ticket = field(default_factory=Ticket)
     difference: Difference | None = None
+    appended: Sequence[AppendedRange] | None = ()
 
 
 class Verifier:
@@ -101,7 +104,7 @@ class Verifier:
         self._shadows: dict[tuple[int, bool], _Shadow] = {}
         self._idle = completed()
 
-    def launch(self, binding: Binding, run: Callable[[], Issued], issue: Issue) -> list[Ticket]:
+    def launch(self, binding: Binding, run: Callable[[], Steps[Ran]], issue: Issue) -> Steps[list[Ticket]]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
         buffers = [used.buffer for used in binding.launch_plan.plan.buffers]
         compared, regions = _written(binding, buffers), binding.launch.regions
@@ -113,12 +116,12 @@ class Verifier:
                     views[image.view] = self._device.allocate(image.view.shape)
         except ClError as error:
             _log.warning("kernel '%s' is not verified: %s", binding.kernel.model.name, error)
-            return run().tickets
+            return (yield from run())[0]
         check = _Check(binding, shadows, compared)
         kept = self._keep(check, buffers, issue)
         downloads = self._run_whole(check, buffers, kept, issue) if regions else []
         try:
-            tickets = run().tickets
+            tickets, check.appended = yield from run()
         except (ClError, DeviceFailed):
             self._idle = _over([*kept.values(), *downloads])
             raise
@@ -319,7 +322,7 @@ class Verifier:
         ):
             split = self._memory.memories.host_array(buffer, buffer.whole)
             whole = np.frombuffer(self._view(buffer, check.shadows[buffer.id].after), np.uint8)
-            found = first_difference(split, whole)
+            found = first_difference(*_determined(check, buffer, split, whole))
             if found is None:
                 continue
             if check.difference is None:
@@ -396,6 +399,33 @@ class Verifier:
             check.verified.complete(ClError(Status.OUT_OF_RESOURCES, what))
             self._post(self._stop)
         check.over.complete()
+
+
+def _determined(check: _Check, buffer: VirtualBuffer, split: Bytes, whole: Bytes) -> tuple[Bytes, Bytes]:
+    """Results of both runs as far as one device determines them: what was appended without its order.
+
+    Where a limit was reached, or one member changed what all watch, it is open what was stored.
+    """
+    plans = check.binding.launch_plan.plan.buffers
+    used = next(each for each in plans if each.buffer is buffer)
+    is_open = check.appended is None
+    left_out = [used.appended] if is_open and used.appended is not None else []
+    if is_open and any(each.is_watched for each in plans):
+        left_out += [merged.over for merged in used.merged if merged.update is None]
+    if used.appended is None and not left_out:
+        return split, whole
+    split, whole = split.copy(), whole.copy()
+    for over in left_out:
+        for content in (split, whole):
+            content[over.start : over.stop] = 0
+    for each in check.appended or ():
+        if each.buffer == buffer.id:
+            for content in (split, whole):
+                blocks = content[each.over.start : each.over.stop].view(
+                    np.dtype((np.void, each.block_nbytes))
+                )
+                blocks[:] = sorted(blocks, key=bytes)
+    return split, whole
 
 
 def _written(binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuffer]:

@@ -114,6 +114,10 @@ class MemberMerges:
         self._post = post
         self._able = [device.capabilities.compares and able(device) for device in devices]
 
+    def are_able(self, members: Sequence[int]) -> bool:
+        """Whether what all of them did comes together on them, and not on the host."""
+        return all(self._able[member] for member in members)
+
     def shared_out(self, over: ByteRange, members: Sequence[int]) -> list[tuple[ByteRange, int]]:
         """Parts of what ``members`` write, each with the position of the one that is to keep it."""
         places: dict[int, int] = {}

@@ -1,0 +1,101 @@
+"""Counters that hand out places to store at: the noun in which kernels, plans and launches speak of them.
+
+A work-item adds to a counter and stores at what the counter was before: it appends.  In which order that
+happens is open on one device too.  Source: design/0023-atomics-that-answer.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+
+class Scalar(NamedTuple):
+    """The number of an integer argument."""
+
+    argument: int
+    signed: bool
+
+
+Polynomial = tuple[tuple[int, tuple[Scalar, ...]], ...]
+"""A sum of products: a coefficient, and the arguments that it is multiplied with."""
+
+
+def value_of(polynomial: Polynomial, values: Sequence[object]) -> int:
+    """What it comes to; ``values``: of all arguments, of integers their bytes."""
+
+    def scalar(of: Scalar) -> int:
+        value = values[of.argument]
+        assert isinstance(value, bytes), "an integer"
+        return int.from_bytes(value, "little", signed=of.signed)
+
+    return sum([coefficient * prod(map(scalar, of)) for coefficient, of in polynomial])
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Integers of ``nbytes`` each that an argument points to."""
+
+    argument: int
+    nbytes: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AppendStore:
+    """What is stored for place p of a counter: all elements from ``scale`` p + ``start`` on, ``abs(scale)``
+    of them, of ``element_nbytes`` each, through ``argument``.
+
+    ``stride``: of counters in an array, times the counter's index is added.  ``base``: of these, the one with
+    the counter's index is added.
+    """
+
+    argument: int
+    element_nbytes: int
+    scale: int
+    start: Polynomial
+    stride: Polynomial = ()
+    base: Load | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The kernel compares: what it does is the same for all places handed out up to ``bound``.
+
+    A counter that stands at v in the end is below it where v + ``more`` <= ``bound``.
+    """
+
+    more: int
+    bound: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One atomic addition, of at least 0, whose result only says where to store, or is compared with limits.
+
+    ``counter``: the argument with counters of ``nbytes`` each.  ``index``: which of them, None: any.
+    ``line``: of the user's text.  ``reads``: the arguments whose memory says where; nobody may change it.
+    """
+
+    counter: int
+    nbytes: int
+    index: Polynomial | None
+    stores: tuple[AppendStore, ...]
+    limits: tuple[Limit, ...]
+    line: int
+    reads: tuple[int, ...] = ()
+
+
+def is_simple(appends: Sequence[Append]) -> bool:
+    """Whether places are handed out without a limit, each argument's by one counter, stored to in a row."""
+    counters: dict[int, set[tuple[int, Polynomial | None]]] = {}
+    for append in appends:
+        if append.index is None or append.limits:
+            return False
+        if len({store.argument for store in append.stores}) < len(append.stores):
+            return False
+        for store in append.stores:
+            counters.setdefault(store.argument, set()).add((append.counter, append.index))
+    return all(len(found) == 1 for found in counters.values())
