@@ -102,6 +102,10 @@ class Pages:
 
     def write(self) -> None:
         """Keep what is known now, beside what other processes have written meanwhile."""
+        with cache.turn("learning", self._name):
+            self._write()
+
+    def _write(self) -> None:
         tried = {name: each for name, each in self._attempts.items() if each.stood + each.undone}
         if tried and tried != (kept := self._read_attempts()):
             content = packed_attempts(tried | _without(kept, tried))

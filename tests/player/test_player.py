@@ -53,7 +53,9 @@ CHOOSE = """
 kernel void choose(global int *number, global const int *x, global int *y, int k)
 {
     int i = get_global_id(0);
-    if (i < k && x[i] > 4) y[atomic_inc(number)] = i;
+    if (i >= k) return;
+    int at = atomic_add(number, x[i] > 4); /* for each, and not only where data say so */
+    if (x[i] > 4) y[at & 0xffffff] = i; /* an append would be split */
 }
 """
 STEP, MIX, FROM, TURN = 0, 1, 2, 3  # by name

@@ -11,7 +11,7 @@ from pyopencl import _cl
 
 from sdi.devices.base import Comparison
 from sdi.devices.comparing import HEADER_NBYTES, KERNELS_TEXT, num_runs, operation_number, values_offset
-from sdi.devices.opencl.building import build
+from sdi.devices.opencl.building import build, new_kernel
 
 _LOCAL_ITEMS = 64
 _naming = threading.Lock()
@@ -89,7 +89,7 @@ class Comparer:
             build(program, KERNELS_TEXT, "")
             names = [f"sdi_{what}_{unit}" for what in ("diff", "apply") for unit in (1, 2, 4, 8)]
             with _naming:
-                self._kernels = {name: cl.Kernel(program, name) for name in names}
+                self._kernels = {name: new_kernel(program, name) for name in names}
         return self._kernels[name]
 
     def _enqueue(self, queue: cl.CommandQueue, kernel: cl.Kernel) -> cl.Event:

@@ -15,7 +15,7 @@ from pyopencl import _cl
 from sdi.clc.preprocess.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
 from sdi.devices.base import KernelFacts, LocalBytes, SubGroupQuery
 from sdi.devices.image import Sampler
-from sdi.devices.opencl.building import build
+from sdi.devices.opencl.building import build, new_kernel
 from sdi.devices.opencl.context import DriverContext, ProgramKey
 from sdi.devices.opencl.sub_groups import answered
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
@@ -45,7 +45,7 @@ class _Arguments:
     def on_own_kernel(self, like: cl.Kernel) -> cl.Kernel:
         """They are set on another kernel object than ``like``, of the same function."""
         program = cast(cl.Program, like.get_info(cl.kernel_info.PROGRAM))
-        own = cl.Kernel(program, str(like.get_info(cl.kernel_info.FUNCTION_NAME)))
+        own = new_kernel(program, str(like.get_info(cl.kernel_info.FUNCTION_NAME)))
         self.set_on(own)
         return own
 
@@ -127,7 +127,7 @@ class OpenCLPrograms:
             queue = cl.CommandQueue(context, self._device)
             said = np.zeros(ROOM_NBYTES, np.uint8)
             told = cl.Buffer(context, cl.mem_flags.WRITE_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=said)
-            kernel = cl.Kernel(program, KERNEL)
+            kernel = new_kernel(program, KERNEL)
             kernel.set_arg(0, told)
             cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
             cl.enqueue_copy(queue, said, told)
@@ -188,7 +188,7 @@ class OpenCLPrograms:
         kernel = program.kernels.get(name)
         if kernel is None:
             try:
-                handle = cl.Kernel(program.handle, name)
+                handle = new_kernel(program.handle, name)
             except cl.Error as cause:
                 raise ClError(
                     Status.INVALID_KERNEL_NAME, f"{self._name}: kernel {name!r}: {cause}"
