@@ -16,7 +16,7 @@ from sdi.devices.capabilities import GPU
 from sdi.devices.issue import Issue
 from sdi.devices.testing.null import NullDevice
 from sdi.intervals import ByteRange
-from sdi.launch.copy_costs import between_nodes, missing_nbytes, move_ns
+from sdi.launch.copy_costs import attempt_ns, between_nodes, merge_ns, missing_nbytes, move_ns
 from sdi.launch.counters import Counters
 from sdi.launch.launcher import Launcher
 from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan
@@ -173,6 +173,14 @@ def test_no_further_node_is_looked_at_where_one_takes_too_long(links: Links) -> 
     found = between_nodes(plan, links, [(k,) for k in range(8)], limit_ns=1.0)
     assert found.received == {1: MIB, 2: 0, 3: 0, 4: 0}
     assert found.longest_ns > 1.0
+
+
+def test_a_plan_whose_results_tell_whether_it_stands_costs_the_wait_for_them_each_time(links: Links) -> None:
+    sure = _plan(Directory(MIB, True), [[ByteRange(0, MIB)]] * 2)
+    attempt = replace(sure, is_attempt=True)
+    assert attempt_ns(sure) == 0 and attempt_ns(attempt) >= 1e6
+    for cost in (merge_ns, move_ns):
+        assert cost(attempt, links) == cost(sure, links) + attempt_ns(attempt)
 
 
 def test_what_each_member_lacks_is_found_in_one_walk() -> None:
