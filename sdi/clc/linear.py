@@ -109,6 +109,11 @@ class Locals:
             elif node.kind is NodeKind.DECL_REF:
                 self._types[node.declaration] = node.type
         self.changed = changed_by([body])
+        self._addressed = {
+            _root(node.operands[0])
+            for node in body.walk()
+            if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&"
+        }
         self.known: dict[int, Linear] = {}
         self.inductions: set[Symbol] = set()
         self.loads: dict[Symbol, Linear] = {}
@@ -212,6 +217,8 @@ class Locals:
         variable = node.declaration
         if variable not in self._declared and variable not in self._parameters:
             return None
+        if variable in self._addressed:
+            return None  # it may change by another name
         symbol = Symbol("variable", variable)
         value = self.definition(variable)
         found = self.linear(value, depth + 1) if value is not None else None

@@ -194,6 +194,15 @@ REFUSED = {
         INTS + ", global const int *c",
         "uint k = c[g], p = atomic_add(n, k); for (int i = 0; i < (int)k; i++) out[p + i] = 1;",
     ),
+    "as many as a pointer changes": (
+        INTS + ", global const uint *c",
+        "uint k = c[g]; uint *q = &k; uint p = atomic_add(n, k); *q = 3;"
+        " for (uint i = 0; i < k; i++) out[p + i] = 1;",
+    ),
+    "a cell that a pointer changes": (
+        INTS,
+        "int c = g & 3, *q = &c; int p = atomic_inc(&n[c]); *q = 2; out[c * 64 + p] = 1;",
+    ),
     "the size of a dimension that changes": (
         INTS,
         "int d = 0; uint p = atomic_add(n, (uint)get_local_id(d)); d = 1;"
