@@ -19,6 +19,9 @@ class Scalar(NamedTuple):
     signed: bool
 
 
+SMALL = 1 << 31
+"""Below it no number of 32 bits wraps around."""
+
 Polynomial = tuple[tuple[int, tuple[Scalar, ...]], ...]
 """A sum of products: a coefficient, and the arguments that it is multiplied with."""
 
@@ -112,6 +115,13 @@ def is_simple(appends: Sequence[Append]) -> bool:
     # Two indices that arguments say may turn out to be one.
     are_known = all(len(found) == 1 or not any(map(_scalars, found)) for found in indices.values())
     return are_known and all(len(found) == 1 for found in counters.values())
+
+
+def are_small(appends: Sequence[Append], values: Sequence[object]) -> bool:
+    """Whether nothing that says which counter it is, or where is stored, may wrap around or lose bits."""
+    polynomials = [each.index or () for each in appends]
+    polynomials += [of for each in appends for store in each.stores for of in (store.start, store.stride)]
+    return all(magnitude_of(each, values) < SMALL for each in polynomials)
 
 
 def _scalars(polynomial: Polynomial) -> list[Scalar]:
