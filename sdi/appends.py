@@ -19,6 +19,9 @@ class Scalar(NamedTuple):
     signed: bool
 
 
+SMALL = 1 << 31
+"""Below it no number of 32 bits wraps around."""
+
 Polynomial = tuple[tuple[int, tuple[Scalar, ...]], ...]
 """A sum of products: a coefficient, and the arguments that it is multiplied with."""
 
@@ -26,12 +29,21 @@ Polynomial = tuple[tuple[int, tuple[Scalar, ...]], ...]
 def value_of(polynomial: Polynomial, values: Sequence[object]) -> int:
     """What it comes to; ``values``: of all arguments, of integers their bytes."""
 
+    return sum(_terms(polynomial, values))
+
+
+def magnitude_of(polynomial: Polynomial, values: Sequence[object]) -> int:
+    """What nothing on the way to its value is beyond, above or below 0."""
+    return sum(map(abs, _terms(polynomial, values)))
+
+
+def _terms(polynomial: Polynomial, values: Sequence[object]) -> list[int]:
     def scalar(of: Scalar) -> int:
         value = values[of.argument]
         assert isinstance(value, bytes), "an integer"
         return int.from_bytes(value, "little", signed=of.signed)
 
-    return sum([coefficient * prod(map(scalar, of)) for coefficient, of in polynomial])
+    return [coefficient * prod(map(scalar, of)) for coefficient, of in polynomial]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +103,26 @@ class Append:
 def is_simple(appends: Sequence[Append]) -> bool:
     """Whether places are handed out without a limit, each argument's by one counter, stored to in a row."""
     counters: dict[int, set[tuple[int, Polynomial | None]]] = {}
+    indices: dict[int, set[Polynomial]] = {}
     for append in appends:
-        if append.index is None or append.limits:
+        if append.index is None or append.limits or append.reads:
             return False
+        indices.setdefault(append.counter, set()).add(append.index)
         if len({store.argument for store in append.stores}) < len(append.stores):
             return False
         for store in append.stores:
             counters.setdefault(store.argument, set()).add((append.counter, append.index))
-    return all(len(found) == 1 for found in counters.values())
+    # Two indices that arguments say may turn out to be one.
+    are_known = all(len(found) == 1 or not any(map(_scalars, found)) for found in indices.values())
+    return are_known and all(len(found) == 1 for found in counters.values())
+
+
+def are_small(appends: Sequence[Append], values: Sequence[object]) -> bool:
+    """Whether nothing that says which counter it is, or where is stored, may wrap around or lose bits."""
+    polynomials = [each.index or () for each in appends]
+    polynomials += [of for each in appends for store in each.stores for of in (store.start, store.stride)]
+    return all(magnitude_of(each, values) < SMALL for each in polynomials)
+
+
+def _scalars(polynomial: Polynomial) -> list[Scalar]:
+    return [scalar for _, of in polynomial for scalar in of]

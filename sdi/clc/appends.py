@@ -367,6 +367,8 @@ class _Finder:
         changed = changed_by([*site.rest, site.statement])
         if self.locals.numbers(stop) & changed:
             return None
+        if not condition.operands[1].type.unsigned and self.locals.is_unsigned(stop):
+            return None  # what is added as a large number would be less than 0
         if any(each.kind in _LEAVES for each in body.walk()):
             return None
         return Trip(symbol, by, stop)

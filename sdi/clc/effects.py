@@ -135,7 +135,7 @@ class EffectAnalysis:
             if waits or any(others) or not self.arguments[append.counter].only_updates:
                 what = "waits for what others write" if waits else "accesses it in another way too"
                 self._because(kernel.definition, f"appends, and perhaps {what}")
-        is_seldom = self._is_seldom and not (self._fences or self.reasons or waits)
+        is_seldom = self._is_seldom and not (self._fences or self.reasons or waits or self.appends)
         self.watched = tuple(sorted(self._answering)) if is_seldom else ()
         if not is_seldom:
             self.reasons |= self._answers

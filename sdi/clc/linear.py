@@ -109,6 +109,11 @@ class Locals:
             elif node.kind is NodeKind.DECL_REF:
                 self._types[node.declaration] = node.type
         self.changed = changed_by([body])
+        self._addressed = {
+            _root(node.operands[0])
+            for node in body.walk()
+            if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&"
+        }
         self.known: dict[int, Linear] = {}
         self.inductions: set[Symbol] = set()
         self.loads: dict[Symbol, Linear] = {}
@@ -166,8 +171,12 @@ class Locals:
                 return self._loaded(*children, depth)
             case NodeKind.CALL:
                 callee = callee_of(node)
-                if callee is None or not _IDS.match(callee.name):
+                if callee is None or not _IDS.match(callee.name) or callee.declaration in self.tree.functions:
                     return None
+                if any(
+                    each.kind is NodeKind.DECL_REF for given in node.children[1:] for each in given.walk()
+                ):
+                    return None  # of a dimension that may change
                 return {(Symbol("call", 0, "".join(self.tree.source(node).split())),): 1}
             case NodeKind.UNARY_OPERATOR if node.operator == "+":
                 return self.linear(children[0], depth + 1)
@@ -208,6 +217,8 @@ class Locals:
         variable = node.declaration
         if variable not in self._declared and variable not in self._parameters:
             return None
+        if variable in self._addressed:
+            return None  # it may change by another name
         symbol = Symbol("variable", variable)
         value = self.definition(variable)
         found = self.linear(value, depth + 1) if value is not None else None
@@ -303,6 +314,11 @@ class Locals:
         if node is None:
             return False
         return all(map(self._never_negative, self._all_values(symbol.number)))
+
+    def is_unsigned(self, form: Linear) -> bool:
+        """Whether it has variables that may be larger than an int."""
+        types = [self._types.get(number) for number in self.numbers(form)]
+        return any(each.unsigned and each.nbytes >= 4 for each in types if each is not None)
 
     def _all_values(self, variable: int) -> Iterator[SyntaxNode | None]:
         """What is assigned to it, or added to it; None for what is not known."""

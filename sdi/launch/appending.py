@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from sdi.appends import Append, AppendStore, Load, value_of
+from sdi.appends import Append, AppendStore, Load, magnitude_of, value_of
 from sdi.devices.copying import across, download
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.ticket import Ticket
@@ -436,9 +436,8 @@ def _is_below(counted: _Counted, values: Sequence[ArgumentValue]) -> bool:
         return False  # unsigned, it would be above them
     for limit in counted.append.limits:
         bound = value_of(limit.bound, values)
-        is_plain = len(limit.bound) == 1 and limit.bound[0][0] == 1 and len(limit.bound[0][1]) == 1
-        if not is_plain and not 0 <= bound < _PLACES_MAX:
-            return False  # it may have wrapped around
+        if magnitude_of(limit.bound, values) >= _PLACES_MAX:
+            return False  # it may have wrapped around, or been converted to what has fewer bits
         if highest + limit.more > bound:
             return False
     return True

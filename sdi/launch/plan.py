@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
 
-from sdi.appends import is_simple
+from sdi.appends import are_small, is_simple
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange
@@ -291,7 +291,7 @@ def make_plan(
         images,
         is_attempt,
         refusal,
-        is_simple(model.appends),
+        is_simple(model.appends) and are_small(model.appends, values),
     )
 
 

@@ -190,6 +190,24 @@ REFUSED = {
     ),
     "if there were any": (INTS + ", global const int *c", "int k = c[g]; if (k > 0) { k -= 5; " + RUN + " }"),
     "if they are not 0u": (INTS + ", global const int *c", "int k = c[g]; if (k > 0u) { " + RUN + " }"),
+    "a loop that does not count a large number": (
+        INTS + ", global const int *c",
+        "uint k = c[g], p = atomic_add(n, k); for (int i = 0; i < (int)k; i++) out[p + i] = 1;",
+    ),
+    "as many as a pointer changes": (
+        INTS + ", global const uint *c",
+        "uint k = c[g]; uint *q = &k; uint p = atomic_add(n, k); *q = 3;"
+        " for (uint i = 0; i < k; i++) out[p + i] = 1;",
+    ),
+    "a cell that a pointer changes": (
+        INTS,
+        "int c = g & 3, *q = &c; int p = atomic_inc(&n[c]); *q = 2; out[c * 64 + p] = 1;",
+    ),
+    "the size of a dimension that changes": (
+        INTS,
+        "int d = 0; uint p = atomic_add(n, (uint)get_local_id(d)); d = 1;"
+        " for (uint i = 0; i < get_local_id(d); i++) out[p + i] = 1;",
+    ),
     "it counts down": (INTS, "int p = atomic_dec(n); out[p] = 1;"),
     "it subtracts": (INTS, "int p = atomic_sub(n, 1); out[p] = 1;"),
     "the result changes": (INTS, "int p = atomic_inc(n); p += 2; out[p] = 1;"),
@@ -272,6 +290,15 @@ def test_a_helper_that_appends_keeps_its_kernels_whole() -> None:
         "kernel void k(global int *out, volatile global int *n) { out[next(n)] = 1; }"
     )
     assert model.why_whole and not model.appends
+
+
+def test_a_kernel_that_appends_does_nothing_else_with_results_in_a_helper() -> None:
+    model = model_of(
+        "int claim(volatile global int *f) { return atomic_cmpxchg(f, 0, 1) == 0; }"
+        "kernel void k(global int *out, volatile global int *n, volatile global int *f, global const int *in)"
+        "{ int g = get_global_id(0); if (in[g] == 7 && claim(&f[g])) f[g] = 2; out[atomic_inc(n)] = g; }"
+    )
+    assert model.why_whole and not (model.appends or model.watched)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
         "ap_runs": 1,
         "ap_bins": 1,
         "se_first": 1,
+        "ap_converted": 1,
+        "ap_named": 1,
     }
 
 

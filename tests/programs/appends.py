@@ -17,6 +17,9 @@ KERNELS: dict[str, str] = {
     "ap_sort": "split",
     "ap_pairs": "split",
     "ap_visit": "whole",
+    "ap_converted": "split",
+    "ap_named": "split",
+    "ap_marked": "whole",
 }
 
 SOURCE = """
@@ -154,6 +157,46 @@ __kernel void ap_pairs(__global const float *x, __global pair *pairs, volatile _
         }
     }
 }
+
+// The limit that counts is not the number of the argument.
+__kernel void ap_converted(__global const int *in, __global int *out, volatile __global int *size, long limit)
+{
+    int v = in[get_global_id(0)], p = atomic_inc(size);
+    if (p < (int)limit)
+        out[p] = v;
+}
+
+// Two counters, or one by two names.
+__kernel void ap_named(__global const int *in, __global int *odd, __global int *even,
+                       volatile __global int *sizes, int a, int b)
+{
+    int v = in[get_global_id(0)];
+    if (v & 1)
+        odd[atomic_inc(&sizes[a])] = v;
+    else
+        even[atomic_inc(&sizes[b])] = v;
+}
+
+int claimed(volatile __global int *mark)
+{
+    return atomic_cmpxchg(mark, 0, 1) == 0;
+}
+
+// Uses results in two ways.
+__kernel void ap_marked(__global const int *in, __global int *out, volatile __global int *size,
+                        volatile __global int *marks)
+{
+    int i = get_global_id(0);
+    if (in[i] > 50000 && claimed(&marks[i]))
+        marks[i] = 2;
+    if (i > 400)
+        out[atomic_inc(size)] = in[i];
+}
+
+__kernel void ap_fill(__global int *x)
+{
+    x[get_global_id(0)] = -(int)get_global_id(0) - 1;
+}
 """
 
 GROUPS, LOCAL = 20, 32
@@ -162,9 +205,23 @@ N = GROUPS * LOCAL
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """Stream compaction, marching squares, particles in cells and a frontier, again and again."""
-    compact, limited, columns, runs, triangles, bins, both_ends, frontier, sort, pairs, visit = kernels(
-        ctx, SOURCE, *KERNELS
-    )
+    (
+        compact,
+        limited,
+        columns,
+        runs,
+        triangles,
+        bins,
+        both_ends,
+        frontier,
+        sort,
+        pairs,
+        visit,
+        converted,
+        named,
+        marked,
+        fill,
+    ) = kernels(ctx, SOURCE, *KERNELS, "ap_fill")
     rng = np.random.default_rng(23)
     data = rng.integers(0, 100_000, N, dtype=np.int32)
     in_dev = to_device(ctx, data)
@@ -322,4 +379,29 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     visit(queue, (N,), (LOCAL,), to_device(ctx, targets[:N]), visited_dev, next_dev, size_dev)
     outputs["visited"] = to_host(queue, visited_dev, np.zeros(N, np.int32))
     outputs["next"] = np.unique(to_host(queue, next_dev, np.zeros(N, np.int32)))
+
+    for limit in (N, (1 << 32) + 5):
+        out_dev, size_dev = to_device(ctx, np.full(N, -1, np.int32)), counter()
+        converted(queue, (N,), (LOCAL,), in_dev, out_dev, size_dev, np.int64(limit))
+        found = to_host(queue, out_dev, data)
+        assert np.count_nonzero(found >= 0) == min(limit % (1 << 32), N), "places below the converted limit"
+
+    # What is not stored to keeps what members had there.
+    for name, numbers in (("two counters", (1, 4)), ("one counter", (2, 2))):
+        parts_dev, sizes_dev = (counter(N), counter(N)), counter(8)
+        for part in parts_dev:
+            fill(queue, (N,), (LOCAL,), part)
+        named(queue, (N,), (LOCAL,), in_dev, *parts_dev, sizes_dev, *map(np.int32, numbers))
+        for part, chosen in zip(parts_dev, (data[data & 1 == 1], data[data & 1 == 0]), strict=True):
+            found = to_host(queue, part, data)
+            same(np.sort(found[found >= 0]), np.sort(chosen), name)
+            same(found[found < 0], (-np.arange(N, dtype=np.int32) - 1)[found < 0], f"{name}: the rest")
+        outputs[name] = to_host(queue, sizes_dev, np.zeros(8, np.int32))
+
+    out_dev, size_dev, marks_dev = counter(N), counter(), counter(N)
+    fill(queue, (N,), (LOCAL,), out_dev)
+    marked(queue, (N,), (LOCAL,), in_dev, out_dev, size_dev, marks_dev)
+    outputs["marked"] = np.sort(to_host(queue, out_dev, data))
+    outputs["marks"] = to_host(queue, marks_dev, data)
+    same(outputs["marked"][-(N - 401) :], np.sort(data[401:]), "marked")
     return outputs
