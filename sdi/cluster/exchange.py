@@ -133,7 +133,6 @@ class Exchange:
         self._staging: Final = Staging()
         self._lock: Final = threading.Lock()
         self._coming: Final[dict[tuple[int, int], dict[int, _Chunk]]] = {}
-        self._failed: Final[dict[tuple[int, int], Exception]] = {}
         self._lost: Final[dict[int, DeviceFailed]] = {}
         self._pools: Mapping[int, Mapped] = {}
         self._loans: Final[dict[int, _Loan]] = {}  # by place
@@ -208,7 +207,7 @@ class Exchange:
                 self._staging.give(memory)
             if loan is not None:
                 self._end(loan)
-            self.send_failure(to, key, ticket.error)
+            self._send_failure(to, key, at, ticket.error)
             return
         if part.levels:
             together = self._staging.take(part.total_nbytes) if loan is None else loan.memory
@@ -266,8 +265,7 @@ class Exchange:
         error: BaseException | None,
     ) -> None:
         if error is not None:
-            if not at:
-                self.send_failure(to, key, error)
+            self._send_failure(to, key, at, error)
             gone.complete(error)
             return
         batch = packed(RecordKind.DATA, 0, key, (at, part.total_nbytes, IN_BATCH))
@@ -278,9 +276,14 @@ class Exchange:
             np.copyto(packed_like(part).of(memory), part.of(host))
             self._transport.send(to, batch, memory, partial(_both, gone.complete, self._staging, memory))
 
-    def send_failure(self, to: int, key: int, error: BaseException) -> None:
-        """The copy ``key`` fails at its other end too."""
-        self._transport.send(to, packed(RecordKind.DATA, 0, key, (0, 0, IN_BATCH), tail=failure(error)))
+    def refuse(self, region: Region, to: int, key: int, error: BaseException) -> None:
+        """The ``region`` that was to be sent is not: the copy ``key`` fails at its other end too."""
+        for at, _ in chunks(region):
+            self._send_failure(to, key, at, error)
+
+    def _send_failure(self, to: int, key: int, at: int, error: BaseException) -> None:
+        """Instead of the chunk that begins ``at``: of each, the other end hears once."""
+        self._transport.send(to, packed(RecordKind.DATA, 0, key, (at, 0, IN_BATCH), tail=failure(error)))
 
     # -- receiving ----------------------------------------------------------------------------------------
 
@@ -425,7 +428,6 @@ class Exchange:
     def _came(self, source: int, key: int, at: int, _: Ticket) -> None:
         """Nothing more is to be known of this part of the copy."""
         with self._lock:
-            self._failed.pop((source, key), None)
             parts = self._coming.get((source, key))
             if parts is not None:
                 parts.pop(at, None)
@@ -441,17 +443,15 @@ class Exchange:
         memory: memoryview | None = None,
         may_be_lent: bool = False,
     ) -> _Chunk:
-        """The part of a copy that begins ``at``, whether its bytes are there already or not."""
+        """The part of a copy that begins ``at``, whether it has come already, or has failed, or not."""
         with self._lock:
-            why = self._lost.get(source) or self._failed.get((source, key))
-            if why is not None:
-                return _Chunk(memory or self._staging.take(nbytes), completed(why))
-            parts = self._coming.setdefault((source, key), {})
+            why = self._lost.get(source)
+            parts = {} if why is not None else self._coming.setdefault((source, key), {})
             found = parts.get(at)
             if found is None:
-                if memory is None and not may_be_lent:
-                    memory = self._staging.take(nbytes)
-                found = parts[at] = _Chunk(memory, Ticket())
+                found = parts[at] = _Chunk(None, Ticket() if why is None else completed(why))
+            if found.memory is None and not may_be_lent:
+                found.memory = memory or self._staging.take(nbytes)
             return found
 
     # -- what the transport's receiver passes on --------------------------------------------------------
@@ -466,7 +466,7 @@ class Exchange:
             return None
         at, nbytes, place = record.fields
         if not nbytes:
-            self._has_failed(source, record.ticket, record.tail)
+            self._has_failed(source, record.ticket, at, record.tail)
         elif place == IN_BATCH:
             return self._room(source, record.ticket, at, nbytes)
         else:
@@ -476,9 +476,7 @@ class Exchange:
     def _room(self, source: int, key: int, at: int, nbytes: int) -> Room:
         """Where bytes of a copy go that arrive now."""
         chunk = self._chunk(source, key, at, nbytes)
-        if chunk.memory is None:
-            chunk.memory = self._staging.take(nbytes)
-        if chunk.arrived.done or chunk.memory.nbytes != nbytes:  # it has failed meanwhile
+        if chunk.arrived.done or chunk.bytes.nbytes != nbytes:  # it has failed meanwhile
             memory = self._staging.take(nbytes)
             return Room(memory, lambda: self._staging.give(memory))
 
@@ -488,7 +486,7 @@ class Exchange:
             if not chunk.arrived.done:
                 chunk.arrived.complete(None, begin_ns, time.monotonic_ns())
 
-        return Room(chunk.memory, filled)
+        return Room(chunk.bytes, filled)
 
     def _is_lent(self, source: int, key: int, at: int, nbytes: int, place: int) -> None:
         """Bytes of a copy lie at ``place`` of the pool of ``source`` until they are returned."""
@@ -507,13 +505,10 @@ class Exchange:
             self._return(source, place)
         chunk.arrived.complete()
 
-    def _has_failed(self, source: int, key: int, tail: bytes | memoryview) -> None:
-        """The copy failed at its other end."""
+    def _has_failed(self, source: int, key: int, at: int, tail: bytes | memoryview) -> None:
+        """The chunk that begins ``at`` does not come: the copy failed at its other end."""
         why = failure_of(tail) or DeviceFailed(f"rank {source}", "a copy failed")
-        with self._lock:
-            self._failed[source, key] = why
-            parts = list(self._coming.pop((source, key), {}).values())
-        _fail(parts, why)
+        _fail([self._chunk(source, key, at, 0, may_be_lent=True)], why)
 
     def lost(self, rank: int, why: DeviceFailed) -> None:
         """Nothing comes from ``rank`` any more."""

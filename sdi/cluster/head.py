@@ -32,6 +32,7 @@ from sdi.regions import as_few
 from sdi.vmem.dependencies import Dependencies, Use
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.recovery import forget_unheld
 from sdi.vmem.replayed import Accesses, NodeAccess, Replayed
 from sdi.vmem.transfers import Transfer
 
@@ -286,7 +287,7 @@ class Head:
         )
         gathering = None if self._gather_host is None else self._gather_host.begin()
         made = _Replay(self, name)
-        self._say_waits(name, first)
+        self._say_waits(memory, name, first)
         known, given = self._given
         if binding is not None and known is not binding:
             given = _given(binding, self._holes)
@@ -341,8 +342,12 @@ class Head:
                 dependencies.catch_up()
             replayed.forget(self.accesses)
 
-    def _say_waits(self, name: int, first: int) -> None:
-        """Tell nodes what operations wait for that no replay from ``first`` on did."""
+    def _say_waits(self, memory: VirtualMemory, name: int, first: int) -> None:
+        """Tell nodes what operations wait for that no replay from ``first`` on did.
+
+        What failed to be written where it does not count any more is forgotten first: the replay may bring
+        these very bytes, and what reads them would wait for the writer that failed.
+        """
         waits: dict[int, dict[Ticket, None]] = {}
         for use, operation in self._host:
             self._gather(waits, use, operation, first)
@@ -353,6 +358,8 @@ class Head:
             is_over = True
             for dependencies in used:
                 if seen < 0 or replayed.changed.get(dependencies.memory, 0) > seen:
+                    if dependencies.poisoned:
+                        forget_unheld(memory.buffer(replayed.buffer), dependencies.memory)
                     for access, operation in self.accesses[dependencies]:
                         is_over &= not self._gather(waits, access, operation, first)
             if is_over:  # else the next replay is behind that too, perhaps not behind this one

@@ -510,7 +510,7 @@ class Node:
     def _refused(self, record: NodeRecord, error: Exception) -> None:
         """An operation could not be issued: who waits for its bytes has to know, what comes is dropped."""
         if record.kind is RecordKind.SEND:
-            self._exchange.send_failure(record.fields[5], record.ticket, error)
+            self._exchange.refuse(region_of(*record.fields[1:5]), record.fields[5], record.ticket, error)
         elif record.kind is RecordKind.RECEIVE:
             _, *region, source, key = record.fields
             self._exchange.drop(region_of(*region), source, key)

@@ -128,7 +128,8 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.PRINTED: "",
     RecordKind.LOST: "",
     RecordKind.BEAT: "",  # the node is there, and has something to do; to a node: it is to say so
-    RecordKind.DATA: "3Q",  # where in the copy's bytes, how many, and IN_BATCH or where in the sender's pool
+    # Where in the copy's bytes, how many (0: that chunk failed), IN_BATCH or where in the sender's pool.
+    RecordKind.DATA: "3Q",
     RecordKind.RETURN: "Q",  # where in the receiver's pool
 }
 _LAYOUTS = {kind: struct.Struct("<" + fields) for kind, fields in _FIELDS.items()}

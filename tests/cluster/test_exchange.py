@@ -65,6 +65,12 @@ def comes(exchange: Exchange, at: int, nbytes: int) -> None:
     room.filled()
 
 
+def fails(exchange: Exchange, at: int) -> None:
+    """A chunk of that which rank BEFORE could not read."""
+    why = failure(DeviceFailed("a member", "it is broken"))
+    assert exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (at, 0, IN_BATCH), (), why)) is None
+
+
 def arriving(exchange: Exchange, device: NullDevice, buffer: DeviceBuffer, nbytes: int) -> Ticket:
     return exchange.receive(device, buffer, Region(BASE, nbytes), (), BEFORE, CAME)
 
@@ -118,12 +124,39 @@ def test_where_a_copy_fails_on_its_way_what_is_passed_on_fails_too(exchange: Exc
     come = arriving(exchange, device, buffer, nbytes)
     gone = exchange.send(device, buffer, Region(BASE, nbytes), [come], AFTER, WENT)
     comes(exchange, 0, CHUNK_NBYTES)
-    why = failure(DeviceFailed("a member", "it is broken"))
-    assert exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (0, 0, IN_BATCH), (), why)) is None
+    fails(exchange, CHUNK_NBYTES)
     assert isinstance(come.error, DeviceFailed) and isinstance(gone.error, DeviceFailed)
-    assert sent.chunks == [(0, CHUNK_NBYTES, False), (0, 0, True)]
+    assert sent.chunks == [(0, CHUNK_NBYTES, False), (CHUNK_NBYTES, 0, True)]
     late = exchange.send(device, buffer, Region(BASE, nbytes), [come], AFTER, WENT)
     assert isinstance(late.error, DeviceFailed)
+
+
+def test_a_copy_of_which_it_was_heard_before_that_it_failed_fails(exchange: Exchange, sent: _Sent) -> None:
+    device, buffer, nbytes = NullDevice(0), DeviceBuffer(object()), 2 * CHUNK_NBYTES + 5
+    for at in range(0, nbytes, CHUNK_NBYTES):
+        fails(exchange, at)
+    come = arriving(exchange, device, buffer, nbytes)
+    gone = exchange.send(device, buffer, Region(BASE, nbytes), [come], AFTER, WENT)
+    assert isinstance(come.error, DeviceFailed) and isinstance(gone.error, DeviceFailed)
+    assert [at for at, _, _ in sent.chunks] == [0, CHUNK_NBYTES, 2 * CHUNK_NBYTES]
+
+
+def test_chunks_behind_one_that_failed_still_come_and_are_passed_on(exchange: Exchange, sent: _Sent) -> None:
+    device, buffer, nbytes = NullDevice(0), DeviceBuffer(object()), 3 * CHUNK_NBYTES
+    come = arriving(exchange, device, buffer, nbytes)
+    gone = exchange.send(device, buffer, Region(BASE, nbytes), [come], AFTER, WENT)
+    fails(exchange, 0)
+    comes(exchange, CHUNK_NBYTES, CHUNK_NBYTES)
+    assert not come.done and not gone.done
+    comes(exchange, 2 * CHUNK_NBYTES, CHUNK_NBYTES)
+    assert isinstance(come.error, DeviceFailed) and isinstance(gone.error, DeviceFailed)
+    assert sent.chunks[0] == (0, 0, True) and len(sent.chunks) == 3
+
+
+def test_who_is_told_of_a_copy_that_is_refused_has_it_fail_whole(exchange: Exchange, sent: _Sent) -> None:
+    rows = Region(BASE, CHUNK_NBYTES // 2, ((CHUNK_NBYTES, 4),))
+    exchange.refuse(rows, AFTER, WENT, DeviceFailed("a member", "it is broken"))
+    assert sent.chunks == [(0, 0, True), (CHUNK_NBYTES, 0, True)]
 
 
 def test_rows_are_passed_on_as_their_chunks_come(exchange: Exchange, sent: _Sent) -> None:
@@ -153,9 +186,12 @@ def test_of_host_memory_a_few_chunks_are_on_their_way_at_a_time(exchange: Exchan
     assert gone.done and gone.error is None
 
 
-def test_what_is_not_sent_of_host_memory_fails_once_at_the_other_end(exchange: Exchange, sent: _Sent) -> None:
+def test_what_is_not_sent_of_host_memory_fails_chunk_by_chunk_at_the_other_end(
+    exchange: Exchange, sent: _Sent
+) -> None:
     wait, host = Ticket(), memoryview(bytearray(6 * CHUNK_NBYTES))
     gone = exchange.send_host(host, Region(0, host.nbytes), [wait], AFTER, WENT)
     assert not sent.chunks
     wait.complete(DeviceFailed("a member", "it is broken"))
-    assert isinstance(gone.error, DeviceFailed) and sent.chunks == [(0, 0, True)]
+    assert isinstance(gone.error, DeviceFailed)
+    assert sent.chunks == [(at, 0, True) for at in range(0, host.nbytes, CHUNK_NBYTES)]

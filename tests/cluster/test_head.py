@@ -34,8 +34,9 @@ kernel void stencil(global const int *a, global int *b, int n) {
 kernel void grow(global int *p, int by) { p[get_global_id(0)] += by; }
 kernel void shrink(global int *p, int by) { p[get_global_id(0)] -= by; }
 kernel void shout(global int *p) { if (!p[get_global_id(0)]++) printf("nought\\n"); }
+kernel void set(global int *p, int to) { p[get_global_id(0)] = to; }
 """
-STENCIL, GROW, SHRINK, SHOUT = range(4)
+STENCIL, GROW, SHRINK, SHOUT, SET = range(5)
 COUNT = 960
 RANDOM = np.random.default_rng(5).integers(0, 1 << 20, COUNT, np.int32)
 
@@ -296,6 +297,33 @@ def test_a_replay_that_fails_poisons_what_it_wrote_and_what_is_written_anew_is_r
             assert on.client.wait(on.grow(a, 5)) == 0
         assert on.client.read(a, 4 * COUNT) == (RANDOM + 15).tobytes()
         assert on.client.read(b, 4 * COUNT) == (RANDOM + 7).tobytes()
+
+
+@pytest.mark.logs("a launch failed")
+def test_a_replay_that_brings_what_failed_to_be_written_where_it_is_used_is_right(
+    monkeypatch: pytest.MonkeyPatch, driver: DriverDevice
+) -> None:
+    open_all = jobs.open_here
+    monkeypatch.setattr(jobs, "open_here", lambda *given: [Failing(each) for each in open_all(*given)])
+    with rig(driver, 3) as on:
+        a, b = on.client.buffer(RANDOM.tobytes()), on.client.buffer(RANDOM.tobytes())
+
+        def turn(to: int) -> None:
+            """One member writes all of ``b``, which all read and then write."""
+            arguments = [(b, 0), np.int32(to).tobytes()]
+            on.client.launch(on.build, arguments, [COUNT], [COUNT], SET)
+            assert on.client.wait(on.stencil(b, a)) == 0
+            assert on.client.wait(on.stencil(a, b)) == 0
+
+        for to in range(4):
+            turn(to)
+        monkeypatch.setattr(Failing, "is_failing", True)
+        assert on.client.wait(on.stencil(a, b)) < 0
+        monkeypatch.setattr(Failing, "is_failing", False)
+        for to in range(4, 8):
+            turn(to)
+        expected = stencil(stencil(np.full(COUNT, 7, np.int32)))
+        assert on.client.read(b, 4 * COUNT) == expected.tobytes()
 
 
 class Losing(Failing):
