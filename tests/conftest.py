@@ -18,6 +18,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)  # on a loaded machine anything takes long
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 10.0
