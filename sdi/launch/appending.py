@@ -18,9 +18,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from sdi.appends import Append, AppendStore, Load, magnitude_of, value_of
+from sdi.appends import SMALL, Append, AppendStore, Load, magnitude_of, value_of
 from sdi.devices.copying import across, download
-from sdi.devices.issue import MEASURED, Issue
+from sdi.devices.issue import MEASURED, Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
@@ -35,8 +35,6 @@ from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 
 _COPIES_MAX = 64
 """Of more pieces all that lies between them is copied too, and the host puts them in order."""
-_PLACES_MAX = 1 << 31
-"""Up to here no index of 32 bits wraps around."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -174,18 +172,10 @@ class Appender:
                 copies = [memory.memories.host_array(used.buffer, merged.over).view(kind)]
                 for k, member in enumerate(started.members):
                     content = memoryview(bytearray(merged.over.nbytes))
-                    allocation = memory.memories.allocation(used.buffer, member)
-                    ticket = download(
-                        memory.devices[member],
-                        allocation.device_buffer,
-                        merged.over.start - allocation.over.start,
-                        content,
-                        [started.tickets[k]],
-                        timing=issue.timing,
+                    waits.append(
+                        self._read(started, used.buffer, k, merged.over.start, content, (), issue.timing)
                     )
                     memory.devices[member].flush()
-                    used.buffer.dependencies[member_memory(member)].read_by(merged.over, ticket)
-                    waits.append(ticket)
                     copies.append(np.frombuffer(content, kind))
                 found[used.buffer.id] = copies
         return found, waits
@@ -358,19 +348,35 @@ class Appender:
         waits: Sequence[Ticket],
         issue: Issue,
     ) -> Ticket:
-        memory, buffer, member = self._memory, pieces.buffer, started.members[k]
-        allocation = memory.memories.allocation(buffer, member)
+        timing = MEASURED if to.nbytes >= MEASURED_NBYTES else issue.timing
+        ticket = self._read(started, pieces.buffer, k, source, to, waits, timing)
+        source_memory = member_memory(started.members[k])
+        self._memory.accounting.copied(source_memory, HOST, to.nbytes, ticket, pieces.cause, issue.command)
+        return ticket
+
+    def _read(
+        self,
+        started: Started,
+        buffer: VirtualBuffer,
+        k: int,
+        source: int,
+        to: memoryview,
+        waits: Sequence[Ticket],
+        timing: Timing,
+    ) -> Ticket:
+        """Bring bytes of the k-th member, once it has done its assignment, into the host's memory."""
+        member = started.members[k]
+        allocation = self._memory.memories.allocation(buffer, member)
         ticket = download(
-            memory.devices[member],
+            self._memory.devices[member],
             allocation.device_buffer,
             source - allocation.over.start,
             to,
             [started.tickets[k], *waits],
-            timing=MEASURED if to.nbytes >= MEASURED_NBYTES else issue.timing,
+            timing=timing,
         )
         dependencies = buffer.dependencies[member_memory(member)]
         dependencies.read_by(ByteRange(source, source + to.nbytes), ticket)
-        memory.accounting.copied(member_memory(member), HOST, to.nbytes, ticket, pieces.cause, issue.command)
         return ticket
 
     def _move_scattered(self, started: Started, pieces: _Pieces, issue: Issue) -> Ticket:
@@ -430,13 +436,13 @@ def _is_below(counted: _Counted, values: Sequence[ArgumentValue]) -> bool:
     if not after.size:
         return True
     highest = int(after.max())
-    if counted.handed.min() < 0 or highest >= _PLACES_MAX:
+    if counted.handed.min() < 0 or highest >= SMALL:
         return False
     if counted.before.min() < 0 and counted.append.limits:
         return False  # unsigned, it would be above them
     for limit in counted.append.limits:
         bound = value_of(limit.bound, values)
-        if magnitude_of(limit.bound, values) >= _PLACES_MAX:
+        if magnitude_of(limit.bound, values) >= SMALL:
             return False  # it may have wrapped around, or been converted to what has fewer bits
         if highest + limit.more > bound:
             return False
@@ -494,7 +500,7 @@ def _are_within(pieces: _Pieces, over: ByteRange) -> bool:
         return True
     ends = (pieces.targets + pieces.nbytes)[some], (pieces.sources + pieces.nbytes)[some]
     starts = pieces.targets[some], pieces.sources[some]
-    is_small = max(int(each.max()) for each in ends) - over.start < _PLACES_MAX * pieces.unit_nbytes
+    is_small = max(int(each.max()) for each in ends) - over.start < SMALL * pieces.unit_nbytes
     return (
         is_small
         and all(int(each.min()) >= over.start for each in starts)

@@ -353,6 +353,6 @@ def _share(
         is_needed = used.buffer.id in launch.regions
         if used.buffer.id in chunk.mapped and (is_needed or memory.coherence == "lazy"):
             share = placement.share_surely if is_needed else placement.share
-            if waits := share(used.buffer, wanted, images, tuple(everyone), issue):
+            if waits := share(used.buffer, wanted, images, everyone, issue):
                 return waits
     return []

@@ -11,7 +11,7 @@ from math import inf, prod
 from typing import Literal
 
 from sdi.devices.capabilities import MemberKind
-from sdi.launch.copy_costs import attempt_ns, between_nodes, merge_ns, missing_nbytes, move_ns, order
+from sdi.launch.copy_costs import between_nodes, merge_ns, missing_nbytes, move_ns, order
 from sdi.launch.cuts import candidate_plans, cheapest
 from sdi.launch.plan import CutPlan, CutPlans
 from sdi.ndrange import GroupBox, Int3
@@ -445,10 +445,9 @@ class Cutter:
         group_ns = history.rates.group_ns(number)
         assert group_ns is not None, "something was measured"
         moving = self._move_ns(plan)
-        copies = history.steady_ns.get(number)
-        steady = merge_ns(plan, self._links) if copies is None else copies + attempt_ns(plan)
         after = history.after_ns.get(number, 0.0)
-        moving, steady = moving + after, steady + after
+        moving += after
+        steady = history.steady_ns.get(number, merge_ns(plan, self._links) + after)
         if number == history.assignments:
             steady = moving
         groups = [box.total_groups for box in plan.boxes]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import starmap
+from typing import Any, Final
 
 from sdi.devices.image import Sampler
-from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
-from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan, MergedRange
+from sdi.launch.plan import BufferPlan, CutPlan
 from sdi.ndrange import GroupBox, Int3
 from sdi.sampling.scalar_cases import ArgumentCases
 from sdi.vmem.memory import VirtualBuffer
@@ -25,19 +26,18 @@ REGIONS_MAX = 100_000
 
 PlanKey = tuple[int, Int3, Int3, Int3 | None, tuple[object, ...], tuple[int, ...], bool]
 """Like a launch plan's key, with numbers for the buffers, in the order of arguments, and their sizes."""
-_Touched = tuple[
-    tuple[AssignmentAccess, ...],
-    tuple[MergedRange, ...],
-    int,
-    int,
-    str,
-    bool,
-    ByteRange | None,
-    bool,
-    bool,
-]
-"""All that a ``BufferPlan`` says but of which buffer."""
-_Plans = dict[tuple[tuple[GroupBox, ...], bool], tuple[tuple[_Touched, ...], bool, str, bool]]
+_ACCESS: Final = tuple(each.name for each in fields(BufferPlan) if each.name != "buffer")
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptCut:
+    """``plan`` without buffers, and by buffer all that its plan says but of which (``_ACCESS``)."""
+
+    plan: CutPlan
+    accesses: tuple[tuple[Any, ...], ...]
+
+
+_Plans = dict[tuple[tuple[GroupBox, ...], bool], _KeptCut]
 
 
 class PlanMemory:
@@ -57,8 +57,8 @@ class PlanMemory:
         if found is None:
             return None
         self._known.move_to_end(key)
-        made = [BufferPlan(buffer, *touched) for buffer, touched in zip(buffers, found[0], strict=True)]
-        return CutPlan(boxes, tuple(made), is_attempt=found[1], refusal=found[2], is_simple=found[3])
+        made = (BufferPlan(buffer, *access) for buffer, access in zip(buffers, found.accesses, strict=True))
+        return replace(found.plan, buffers=tuple(made))
 
     def keep(self, key: PlanKey, exact: bool, plan: CutPlan) -> None:
         """Remember ``plan``, which names its buffers in the order of their numbers and no images."""
@@ -67,21 +67,8 @@ class PlanMemory:
         if plans is None:
             plans = self._known[key] = {}
             self._num_regions[key] = 0
-        touched = tuple(
-            (
-                p.assignments,
-                p.merged,
-                p.unit_nbytes,
-                p.smallest_nbytes,
-                p.cause,
-                p.mixed,
-                p.appended,
-                p.is_counter,
-                p.is_watched,
-            )
-            for p in plan.buffers
-        )
-        plans[plan.boxes, exact] = touched, plan.is_attempt, plan.refusal, plan.is_simple
+        accesses = tuple(tuple(getattr(used, name) for name in _ACCESS) for used in plan.buffers)
+        plans[plan.boxes, exact] = _KeptCut(replace(plan, buffers=()), accesses)
         more = 1 + sum(
             sum(
                 len(assignment.needs.regions) + len(assignment.owns.regions)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Final
 
 from sdi.devices.cuda.driver import check, slow
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.memory import CudaBuffer
+from sdi.devices.cuda.topology import do_reach
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.errors import ClError, DeviceFailed, Status
@@ -73,7 +75,6 @@ class Reservation:
         self._granule_nbytes = 0
         self._shared: dict[int, _Backing] = {}
         self.address = 0
-        self.nbytes = 0
 
     def reserve(self, nbytes: int, address: int = 0) -> bool:
         """Whether ``nbytes`` are reserved now: from ``address`` on, or, with 0, anywhere.
@@ -86,7 +87,7 @@ class Reservation:
         if address and found.value != address:
             driver.cuMemAddressFree(found.value, nbytes)
             return False
-        self.address, self.nbytes = found.value, nbytes
+        self.address = found.value
         return True
 
     def most_nbytes(self, nbytes: int) -> int:
@@ -211,21 +212,18 @@ def pool_over(members: Sequence[CudaDevice]) -> PooledMemory:
     """The memory of members on GPUs together.  It has room where all reach each other directly."""
     of_gpu = {member.gpu.ordinal: member for member in members}  # of several that share one, the last counts
     addresses = Reservation([member.gpu.ordinal for member in members])
-    do_reach: list[bool] = []
-
-    def reach() -> bool:
-        if not do_reach:
-            do_reach.append(all(one.link(other) for one in members for other in members if one is not other))
-        return do_reach[0]
+    pairs = list(combinations(of_gpu.values(), 2))
 
     def reserve(nbytes: int, address: int) -> bool:
         try:
-            return reach() and addresses.reserve(nbytes, address)
+            return all(do_reach(one.gpu, other.gpu) for one, other in pairs) and addresses.reserve(
+                nbytes, address
+            )
         except DeviceFailed:
             return False
 
     def make(over: ByteRange) -> PooledBytes:
-        if not reach() or not addresses.address:
+        if not addresses.address or not all(one.link(other) and other.link(one) for one, other in pairs):
             what = "the GPUs do not reach each other's memory, or have no addresses for it"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
         try:

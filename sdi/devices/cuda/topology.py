@@ -12,10 +12,16 @@ from sdi.wire.cuda import NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK
 
 def connection(one: CudaGpu, other: CudaGpu) -> str:
     """ "NVLink", "PCIe" where the GPUs reach each other's memory through that, "" where they don't."""
-    mine, theirs = drv.Device(one.ordinal), drv.Device(other.ordinal)
-    if not (mine.can_access_peer(theirs) and theirs.can_access_peer(mine)):
+    if not do_reach(one, other):
         return ""
-    return "NVLink" if _has_nvlink(mine.pci_bus_id(), theirs.pci_bus_id()) else "PCIe"
+    places = (drv.Device(each.ordinal).pci_bus_id() for each in (one, other))
+    return "NVLink" if _has_nvlink(*places) else "PCIe"
+
+
+def do_reach(one: CudaGpu, other: CudaGpu) -> bool:
+    """Whether they reach each other's memory, as the driver says.  It opens no context."""
+    mine, theirs = drv.Device(one.ordinal), drv.Device(other.ordinal)
+    return bool(mine.can_access_peer(theirs) and theirs.can_access_peer(mine))
 
 
 def _has_nvlink(one: str, other: str) -> bool:

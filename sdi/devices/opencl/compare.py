@@ -14,8 +14,6 @@ from sdi.devices.comparing import HEADER_NBYTES, KERNELS_TEXT, num_runs, operati
 from sdi.devices.opencl.building import build, new_kernel
 
 _LOCAL_ITEMS = 64
-_naming = threading.Lock()
-"""Held while pyopencl writes code for these kernels, under names that it finds free."""
 
 
 class Comparer:
@@ -88,8 +86,7 @@ class Comparer:
             program = _cl._Program(self._context, KERNELS_TEXT)
             build(program, KERNELS_TEXT, "")
             names = [f"sdi_{what}_{unit}" for what in ("diff", "apply") for unit in (1, 2, 4, 8)]
-            with _naming:
-                self._kernels = {name: new_kernel(program, name) for name in names}
+            self._kernels = {name: new_kernel(program, name) for name in names}
         return self._kernels[name]
 
     def _enqueue(self, queue: cl.CommandQueue, kernel: cl.Kernel) -> cl.Event:

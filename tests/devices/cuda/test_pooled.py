@@ -92,6 +92,7 @@ class Addresses:
 def driver(monkeypatch: pytest.MonkeyPatch) -> Addresses:
     made = Addresses()
     monkeypatch.setattr(cuda_pooled, "slow", lambda: made)
+    monkeypatch.setattr(cuda_pooled, "do_reach", lambda _one, _other: True)
     return made
 
 
@@ -195,11 +196,29 @@ def test_it_counts_on_each_member_while_it_is_there(driver: Addresses) -> None:
     assert [member.memory.in_use for member in those] == [0, 0, (1 << 30) - GRANULE]
 
 
-def test_gpus_that_do_not_reach_each_other_have_no_such_memory(driver: Addresses) -> None:
-    shared = pool_over(members(2, 2, linked=False))
+def test_gpus_that_do_not_reach_each_other_have_no_such_memory(
+    driver: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_pooled, "do_reach", lambda one, other: {one.ordinal, other.ordinal} != {0, 2})
+    shared = pool_over(members(3, 3))
     assert not shared.reserve(1 << 40, BASE) and not driver.reserved
     with pytest.raises(ClError, match="do not reach each other"):
         shared.allocate(ByteRange(0, GRANULE))
+
+
+def test_a_copy_that_shows_the_driver_wrong_is_an_error(driver: Addresses) -> None:
+    shared = pool_over(members(2, 2, linked=False))
+    assert shared.reserve(1 << 40, BASE)
+    with pytest.raises(ClError, match="do not reach each other"):
+        shared.allocate(ByteRange(0, GRANULE))
+    assert not driver.made
+
+
+def test_describing_the_device_makes_no_copy(driver: Addresses) -> None:
+    those = members(2, 2)
+    for member in those:
+        member.link = lambda _other: pytest.fail("a copy to prove it")
+    assert pool_over(those).reserve(1 << 40, BASE)
 
 
 def test_a_driver_without_such_calls_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
