@@ -26,7 +26,7 @@ from sdi.wire.records import COMMAND, HEADER
 from sdi.wire.records import Op as WireOp
 
 _PREFIX = layout(HEADER, COMMAND)
-_COPY_MAX_NBYTES = 1 << 20
+COPY_MAX_NBYTES = 1 << 20
 """Larger copies of members go beside their kernels."""
 
 
@@ -120,7 +120,7 @@ class Builder:
         memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
         source, target, over = copy.source, copy.target, copy.over.bounds
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
-        if transfer.region.levels or over.nbytes > _COPY_MAX_NBYTES or is_pooled:
+        if transfer.region.levels or over.nbytes > COPY_MAX_NBYTES or is_pooled:
             return False
         member = (source if target == HOST else target) - 1
         native = player.members[member]

@@ -183,6 +183,18 @@ static void beside_accessed(struct sdi_player *p, const struct recording *r, con
         op_accessed(p, r, &r->ops[i], lane_of(p, &r->ops[i], node->queue), numbers[i], true, false);
 }
 
+/* The bytes of a write, into the arena; copies of them for members follow. */
+static void take_bytes(struct sdi_player *p, const struct recording *r, struct node *node, const char *record)
+{
+    const struct sdi_rec_write *write = (const void *)record;
+    const void *data = write->staged_at ? p->arena + write->staged_at : (const char *)(write + 1);
+    memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), data, write->region[0]);
+    p->carried_nbytes += write->region[0];
+    node->nbytes = write->region[0];
+    if (write->staged_at)
+        page_has_taken(p, write->region[0]);
+}
+
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
     uint64_t waits[LANES_MAX], beside[BESIDE_MAX][LANES_MAX], numbers[BESIDE_MAX];
@@ -194,6 +206,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     node->is_timed = (queue->is_timed || p->log) && r->client != CLIENT_READS;
     const bool wants_times = node->is_timed || node->is_measured;
     memcpy(waits, node->waits, sizeof waits);
+    if (r->client == CLIENT_WRITES)
+        take_bytes(p, r, node, record);
     for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
         const struct op *op = &r->ops[i];
         const unsigned lane = lane_of(p, op, node->queue);
@@ -225,14 +239,6 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
             need(node->waits, &p->segments[r->client_shown - 1], true, false, p->num_lanes);
             p->segments[r->client_shown - 1].shown++;
         }
-    } else if (r->client == CLIENT_WRITES) {
-        const struct sdi_rec_write *write = (const void *)record;
-        const void *data = write->staged_at ? p->arena + write->staged_at : (const char *)(write + 1);
-        memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), data, write->region[0]);
-        p->carried_nbytes += write->region[0];
-        node->nbytes = write->region[0];
-        if (write->staged_at)
-            page_has_taken(p, write->region[0]);
     } else if (r->client == CLIENT_FILLS) {
         const struct sdi_rec_fill *fill = (const void *)record;
         repeat((char *)(uintptr_t)r->client_at, r->client_nbytes, (const char *)(fill + 1), fill->pattern_nbytes);
@@ -240,7 +246,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         const uint64_t since = ((const struct sdi_rec_write *)(const void *)record)->written_ns;
         node->ended_ns = node->submitted_ns;
         node->submitted_ns = since < node->submitted_ns ? since : node->submitted_ns;
-    } else if (r->client != CLIENT_NONE) {
+    } else if (r->client != CLIENT_NONE && r->client != CLIENT_WRITES) {
         need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);
     }
     for (uint32_t i = 0; i < r->num_effects; i++)

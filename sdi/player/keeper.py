@@ -224,19 +224,28 @@ class Keeper:
         self._keep_transfer(_ON_HOST[type(command)], command, (buffer,), (change,), transfers, finish)
 
     def keep_write(
-        self, command: Write, buffer: VirtualBuffer, over: ByteRange, slack: int, change: Change
+        self,
+        command: Write,
+        buffer: VirtualBuffer,
+        over: ByteRange,
+        slack: int,
+        transfers: Sequence[Transfer],
+        change: Change,
     ) -> None:
         """Likewise a write whose bytes come with its record, or were written early.
 
         ``over``: what counts as written; that is so of any other that comes within ``slack`` of its ends.
+        ``transfers``: copies of that for members.
         """
 
         def finish(builder: Builder) -> bool:
             builder.span = (over.start, over.stop, slack)
-            return builder.on_host(c.CLIENT_WRITTEN if command.written_ns else c.CLIENT_WRITES, buffer, over)
+            kind = c.CLIENT_WRITTEN if command.written_ns else c.CLIENT_WRITES
+            return builder.on_host(kind, buffer, over) and builder.transfers(transfers)
 
         known = replace(command, data=b"")  # those of the next are others
-        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish, _WRITE_MASK, over)
+        copies = tuple(transfers)
+        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), copies, finish, _WRITE_MASK, over)
 
     def keep_unmap(self, command: Unmap) -> None:
         """Likewise the end of a mapping that was only read."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -35,6 +35,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.launcher import Launcher
 from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
+from sdi.player.builder import COPY_MAX_NBYTES
 from sdi.player.keeper import READ_MAX_NBYTES, SHOWN_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import Bytes, alike, packed_like
@@ -268,7 +269,7 @@ class VirtualDevice:
         waits = [ticket for ticket in written if ticket is not transfer]
         change = _change(buffer, before)
         if player is not None and change is not None:
-            player.keep_write(command, buffer, rectangle.bounds, 0, change)
+            player.keep_write(command, buffer, rectangle.bounds, 0, (), change)
         return IssuedWork([*waits, transfer]) if command.written_ns else IssuedWork(waits, transfer)
 
     def _write_carried(self, command: Write, buffer: VirtualBuffer, issue: Issue) -> Ticket:
@@ -281,16 +282,46 @@ class VirtualDevice:
         waits = buffer.dependencies[HOST].before_write(over)
         ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
         hull = self._beside(buffer, over.bounds) if player is not None and player.is_on else None
+        counted, slack = over.bounds, 0
+        if hull is not None:
+            counted, slack = hull, WRITE_GRANULE_NBYTES - 1
+        copies = self._copies_of(buffer, counted) if player is not None else {}
         memory.write_host(buffer, over, ticket)
         if player is not None:
-            counted, slack = over.bounds, 0
             if hull is not None:
                 buffer.directory.wrote(HOST, hull)
-                counted, slack = hull, WRITE_GRANULE_NBYTES - 1
+            transfers = self._renew(buffer, copies, issue)
             change = _change(buffer, before)
             if change is not None:
-                player.keep_write(command, buffer, counted, slack, change)
+                player.keep_write(command, buffer, counted, slack, transfers, change)
         return ticket
+
+    def _copies_of(self, buffer: VirtualBuffer, over: ByteRange) -> dict[int, list[Bytes]]:
+        """By member of this machine, what of ``over`` it has a copy of, as the host does."""
+        memory = self._memory
+        found: dict[int, list[Bytes]] = {}
+        if over.nbytes > COPY_MAX_NBYTES or memory.memories.pooled is not None:
+            return found
+        for part, held, _ in buffer.directory.holders(over):
+            for member in memory.members if held & 1 << HOST and held != 1 << HOST else ():
+                if held >> member_memory(member) & 1 and not memory.devices[member].capabilities.node:
+                    found.setdefault(member, []).append(part)
+        return found
+
+    def _renew(
+        self, buffer: VirtualBuffer, copies: Mapping[int, Sequence[Bytes]], issue: Issue
+    ) -> list[Transfer]:
+        """Bring what the host wrote over to the members that had it: it goes while the application prepares
+        the launch that will want it, as on a single device.
+        """
+        found: list[Transfer] = []
+        for member, parts in copies.items():
+            planned = self._memory.transfers.plan(buffer, member_memory(member), parts, False, issue.cause)
+            for transfer in planned:
+                self._memory.transfers.perform(transfer, issue)
+            self._memory.devices[member].flush()
+            found += planned
+        return found
 
     def _beside(self, buffer: VirtualBuffer, over: ByteRange) -> ByteRange | None:
         """``over``, if the host has it, with what else the host has around it, up to multiples of a granule.

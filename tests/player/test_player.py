@@ -335,6 +335,34 @@ def test_writes_before_launches_are_replayed(serve: Serve, members: int, stages:
 
 
 @pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_members_that_have_a_copy_get_what_is_written_before_the_launch_that_wants_it(
+    serve: Serve, members: int, stages: bool
+) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.stages = stages
+    loop.rounds(6)
+    memory = loop.client.session._memory
+
+    def write(number: int) -> None:
+        loop.put(np.arange(number, number + ITEMS, dtype=np.int32), first=0)
+
+    def once(number: int) -> None:
+        write(number)
+        loop.mix()
+
+    once(0)
+    loop.until_replayed(once, 2)
+    sent, before = memory.moved.host_to_member, memory.buffer(loop.a).directory.state()
+    assert loop.replayed(lambda: write(3)) == 1
+    assert memory.moved.host_to_member - sent == 4 * ITEMS
+    assert memory.buffer(loop.a).directory.state() is before
+    assert loop.replayed(loop.mix) == 1
+    loop.check()
+    assert memory.moved.host_to_member - sent == 4 * ITEMS, "it was there"
+
+
+@pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])
 @pytest.mark.parametrize("members", [1, 2])
 def test_writes_of_other_bytes_are_the_same_where_the_host_has_what_is_beside_them(
     serve: Serve, members: int, stages: bool

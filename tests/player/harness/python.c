@@ -135,6 +135,7 @@ static void record(struct kind *kind, const struct command *c)
         r->key[n] = kind->key[n] & kind->mask[n];
     unsigned ops = kind->op == SDI_OP_NDRANGE ? 1 + below(OPS)
                    : kind->op == SDI_OP_READ || kind->op == SDI_OP_MAP ? below(OPS)
+                   : kind->op == SDI_OP_WRITE && !kind->is_early_write && one_in(2) ? below(OPS)
                    : kind->op == SDI_OP_FILL                           ? kind->on_member
                                                                        : kind->op == SDI_OP_COPY;
     for (unsigned n = 0; n < ops; n++) {
@@ -147,6 +148,7 @@ static void record(struct kind *kind, const struct command *c)
             make_launch(r, op);
         else
             make_copy(r, op, kind->op == SDI_OP_FILL                 ? OP_FILL
+                             : kind->op == SDI_OP_WRITE             ? OP_UPLOAD
                              : kind->op == SDI_OP_READ || kind->op == SDI_OP_MAP ? OP_DOWNLOAD
                              : kind->op == SDI_OP_COPY || one_in(2) ? OP_COPY
                              : one_in(4)                            ? OP_DOWNLOAD
