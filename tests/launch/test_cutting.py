@@ -384,8 +384,9 @@ def test_auto_considers_one_member_those_of_a_node_and_whole_nodes_only(nodes: i
     launches, members = Launches(), nodes * each
     for buffer in launches.buffers.values():
         buffer.allocations = [None] * members
-    links = Links([GPU] * members, nodes=[1 + k // each for k in range(members)])
-    cutter = Cutter("auto", [GPU] * members, links, nodes=[1 + k // each for k in range(members)])
+    where = [1 + k // each for k in range(members)]
+    links = Links([GPU] * members, nodes=where)
+    cutter = Cutter("auto", [GPU] * members, links, nodes=where, budget=launches.budget)
     history, asked = cutter.history(), Asked(launches)
     history.rates.record(members, 20_000.0 * GROUPS[0] * GROUPS[1], GROUPS[0] * GROUPS[1])
     chosen, _ = cutter.cut(history, GROUPS, asked)
@@ -518,7 +519,10 @@ def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:
         # From then on it is replayed, and measured now and then.
         assert launches.history.is_routine() or found != {1}
         assert (launches.history.num_decided() > 400) == (found == {1})
-    launches.cutter = Cutter("auto", [CPU] * 4, launches.links, nodes=[0, 0, 1, 1], units=units)
+    nodes = [0, 0, 1, 1]
+    launches.cutter = Cutter(
+        "auto", [CPU] * 4, launches.links, nodes=nodes, units=units, budget=launches.budget
+    )
     launches.history = launches.cutter.history()
     assert 4 in launches.assignments(dict.fromkeys((1, 2, 3, 4), 20_000.0), 30), "units of two machines"
 
