@@ -66,6 +66,10 @@ def _call(options: argparse.Namespace) -> int:
             from sdi.settings import Settings
 
             return explain(options, Settings.from_environ({**os.environ, **_changes(options)}).num_gpus)
+        case "cache":
+            from sdi.cli.cache import look_after
+
+            return look_after(options)
         case _:
             from sdi.cli.doctor import examine
 
@@ -248,7 +252,26 @@ def _parser() -> argparse.ArgumentParser:
         help="run an application once; say what it used, lacked, and what to set",
     )
     doctor.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    _add_cache(commands)
     return parser
+
+
+def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    kept = commands.add_parser(
+        "cache",
+        help="list, remove, export or import what runs have learnt",
+        description="Under SDI_SPLIT=auto runs keep what launches taught: times per work-group, shares, "
+        "number of members. The next run of the program begins with it.",
+    )
+    which = kept.add_mutually_exclusive_group()
+    which.add_argument(
+        "--list", action="store_true", help="what is kept, by program and kernel (the default)"
+    )
+    which.add_argument("--clear", action="store_true", help="remove it, and what analysis and compilers kept")
+    which.add_argument("--export", dest="export_to", metavar="FILE", help="write it to a file (JSON)")
+    which.add_argument(
+        "--import", dest="import_from", metavar="FILE", help="take over such a file, of this machine's kind"
+    )
 
 
 class _Version(argparse.Action):
@@ -262,7 +285,7 @@ class _Version(argparse.Action):
 def _changes(options: argparse.Namespace) -> dict[str, str]:
     """The settings that the command line changes."""
     given = {
-        "SDI_NUM_GPUS": options.num_gpus,
+        "SDI_NUM_GPUS": getattr(options, "num_gpus", None),
         "SDI_DEVICES": getattr(options, "devices", None),
         "SDI_SPLIT": getattr(options, "split", None),
     }
