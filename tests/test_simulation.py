@@ -8,10 +8,10 @@ import pytest
 
 from bench.simulation.model import Costs, Link, predict
 from bench.simulation.programs import matrix, published, stencil
-from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced, trace
 from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.devices.capabilities import CPU
+from sdi.predict.schedule import Schedule
 
 FREE = Costs(
     plan=1.0,
