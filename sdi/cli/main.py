@@ -66,6 +66,10 @@ def _call(options: argparse.Namespace) -> int:
             from sdi.settings import Settings
 
             return explain(options, Settings.from_environ({**os.environ, **_changes(options)}).num_gpus)
+        case "predict":
+            from sdi.cli.predict import foretell
+
+            return foretell(options)
         case "cache":
             from sdi.cli.cache import look_after
 
@@ -253,7 +257,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     _add_cache(commands)
+    _add_predict(commands)
     return parser
+
+
+def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    predict = commands.add_parser(
+        "predict",
+        help="say what a recorded run would take on 1 to 64 members, and what limits it",
+        description="Plans a run that 'sdi profile -o DIR' or SDI_PROFILE=DIR recorded for other numbers of "
+        "members, as sdi would, with the measured times of its kernels. Needs no device.",
+    )
+    predict.add_argument("folder", metavar="DIR", help="the profile")
+    predict.add_argument("--members", metavar="LIST", help="numbers of members (default: 1,2,4,8,16,32,64)")
+    predict.add_argument(
+        "--rates",
+        metavar="NAME|FILE",
+        help="costs of copies and launches: h200, h100, pcie, cpu or a TOML file (default: as the profile "
+        "has them)",
+    )
+    predict.add_argument("--speed", default="1", metavar="X", help="kernels are X times as fast as recorded")
+    predict.add_argument("--per-machine", metavar="M", help="members on each machine (default: of the rates)")
+    predict.add_argument("--json", action="store_true", help="print JSON (design/0024 has the fields)")
+    predict.add_argument("--plot", metavar="FILE", help="draw the speed-up over members (.png, .svg, .pdf)")
 
 
 def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -47,10 +47,10 @@ class Enqueued:
     """A command.  ``after``: how many of the commands before it the application waited for (the position
     behind the last of these), -1 for none; ``gap_ns``: from then, or from the command before, to this one.
 
-    ``kernel_ns``: of a launch, added up over ``groups`` work-groups; ``start_ns``: from when it was issued, its
-    copies were there and its member was free, until it began.  ``issue_ns``: of the service, to plan and issue
-    a launch that it did not know, 0 of others: drivers load code then.  ``work_ns``: of copies and fills on
-    members, for all of the command's bytes; ``host_ns``: of what the host does at the end.
+    ``kernel_ns``: of a launch, added up over ``groups`` work-groups; ``start_ns``: from when it was issued,
+    its copies were there and its member was free, until it began.  ``issue_ns``: of the service, to plan and
+    issue a launch that it did not know, 0 of others: drivers load code then.  ``work_ns``: of copies and
+    fills on members, for all of the command's bytes; ``host_ns``: of what the host does at the end.
     """
 
     command: Command

@@ -19,6 +19,7 @@ from sdi.vmem.directory import HOST
 APPLICATION = "application"
 OWN_COPIES = "application's copies"
 KERNELS = "kernels"
+WHOLE = "whole kernels"
 UPLOADS = "copies from the host"
 DOWNLOADS = "copies to the host"
 BETWEEN = "copies between members"
@@ -27,7 +28,7 @@ MERGES = "merges"
 PLANNING = "planning"
 ISSUING = "issuing"
 STARTING = "starting"
-_OF_MEMBERS = (KERNELS, UPLOADS, DOWNLOADS, BETWEEN, NETWORK, MERGES)
+_OF_MEMBERS = (KERNELS, WHOLE, UPLOADS, DOWNLOADS, BETWEEN, NETWORK, MERGES)
 CAUSES = (*_OF_MEMBERS, PLANNING, ISSUING, STARTING, OWN_COPIES, APPLICATION)
 """What the time of a program goes to."""
 
@@ -156,7 +157,8 @@ class _Simulation:
                 lane = (
                     self._of_node(node, 4) if self._speed.is_shared else self._of_member(operation.target, 0)
                 )
-                return self._add(KERNELS, kernel, "", ns, (lane,), (ready,))
+                is_whole = traced.assignments == 1 and len(self._trace.nodes) > 1
+                return self._add(WHOLE if is_whole else KERNELS, kernel, "", ns, (lane,), (ready,))
             case what if what == COPY:
                 return self._copy(operation, kernel, waits)
             case what if what == MERGE:
