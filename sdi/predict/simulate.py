@@ -49,12 +49,12 @@ class Part:
 class Simulated:
     """``end_ns``: from the first command to the last one's end, which all ``parts`` make up.
 
-    ``busy_ns``: of each member, how long it ran kernels.
+    ``commands``: when each came and was over.
     """
 
     end_ns: float
     parts: tuple[Part, ...]
-    busy_ns: tuple[float, ...]
+    commands: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +212,14 @@ class _Simulation:
 
     def run(self) -> Simulated:
         """How long all of it takes."""
-        came = -1
+        came, arrivals = -1, []
         for traced in self._trace.commands:
             step = traced.step
             after = [came] if came >= 0 else []
             if step.after >= 0:
                 after.append(self._ends[step.after - 1])
             came = self._add(APPLICATION, "", "", step.gap_ns, (), after)
+            arrivals.append(came)
             issued = self._issue(traced, came)
             behind = self._all_before(traced.behind)
             last = [issued]
@@ -239,10 +240,9 @@ class _Simulation:
             cause, kernel, of = label.split("\0")
             if ns:
                 parts[cause, kernel, of] = ns
-        busy = [
-            self._schedule.busy(self._of_member(member + 1, 0)) for member in range(len(self._trace.nodes))
-        ]
-        return Simulated(end_ns, tuple([Part(*key, ns) for key, ns in parts.items()]), tuple(busy))
+        ends = self._schedule.ends
+        times = tuple([(ends[came], ends[end]) for came, end in zip(arrivals, self._ends, strict=True)])
+        return Simulated(end_ns, tuple([Part(*key, ns) for key, ns in parts.items()]), times)
 
 
 def _nbytes(traced: TracedCommand) -> int:
