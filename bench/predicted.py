@@ -1,9 +1,8 @@
-"""Compares what ``sdi predict`` says from one GPU with what was measured on several: ``python -m bench.predicted``.
+"""Predictions from one GPU beside what was measured on several: ``python -m bench.predicted [--only NAME]``.
 
-The committed figures (``bench/results/*/figures-*.json``) have each application's kernel times and the times of
-the host's copies on one member, from which profiles are put together: its commands come from the application itself,
-which is run on a session that computes nothing.  Predicted is the second run of a process, measured the median of all
-but the first.
+The committed figures (``bench/results/*/figures-*.json``) have each application's times of kernels and of the
+host's copies on one member, of which profiles are put together: commands come from the application itself, run on
+a session that computes nothing.  Predicted is the second run of a process, measured the median of all but the first.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import struct
-import time
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -43,9 +41,9 @@ MEMORY_NBYTES = 150_800_000_000
 _FILL_BYTES_PER_NS = 2510.0
 """bench/results/gpu_4xh200.md: 5,020 GB/s on two GPUs."""
 _SHAPES: dict[str, Any] = {
-    "black_scholes": lambda s: {name: ((s.options,), np.float32) for name in "abcdef"},
+    "black_scholes": lambda s: dict.fromkeys("abcdef", ((s.options,), np.float32)),
     "correlator": lambda s: {"samples": ((s.stations, s.times, s.channels, 4), np.int8)},
-    "matrix_mul": lambda s: {name: ((s.side, s.side), np.float32) for name in "ab"},
+    "matrix_mul": lambda s: dict.fromkeys("ab", ((s.side, s.side), np.float32)),
     "rpes": lambda s: {
         "shells": ((s.shells, 4), np.float32),
         "parts": ((s.shells, s.depth, 2), np.float32),
@@ -93,9 +91,7 @@ class NoSession:
         a, b, c = (*local, 1, 1)[:3]
         record = bytes([number]) + struct.pack("<6Q", x, y, z, a, b, c) + bytes(entries)
         shape = (int(x), int(y), int(z)), (int(a), int(b), int(c))
-        found = Launch(
-            1, number, len(size), (0, 0, 0), *shape, bytes(entries), len(arguments), record=record
-        )
+        found = Launch(1, number, len(size), (0, 0, 0), *shape, bytes(entries), len(arguments), record=record)
         self.commands.append(found)
 
     def download(self, buffer: int, shape: int | tuple[int, ...], dtype: type) -> Array:
@@ -108,7 +104,9 @@ def _all(nbytes: int) -> Rectangle:
     return Rectangle(0, (nbytes, 1, 1), 0, 0)
 
 
-def program_of(name: str, size_name: str, run: Mapping[str, Any], spans: Mapping[str, Any]) -> RecordedProgram:
+def program_of(
+    name: str, size_name: str, run: Mapping[str, Any], spans: Mapping[str, Any]
+) -> RecordedProgram:
     """Two runs of an application, with the times of one member."""
     application = load(name)
     size = application.SIZES[size_name]
@@ -123,7 +121,8 @@ def program_of(name: str, size_name: str, run: Mapping[str, Any], spans: Mapping
     kernels = [model.name for model in models]
     if name in _SHAPES:
         inputs = {
-            key: np.broadcast_to(np.zeros((), dtype), shape) for key, (shape, dtype) in _SHAPES[name](size).items()
+            key: np.broadcast_to(np.zeros((), dtype), shape)
+            for key, (shape, dtype) in _SHAPES[name](size).items()
         }
     else:
         inputs = application.inputs(size)
@@ -136,12 +135,12 @@ def program_of(name: str, size_name: str, run: Mapping[str, Any], spans: Mapping
         steps += _timed(session.commands, kernels, run, spans, done)
         done += len(session.commands)
         steps += [Gone(buffer) for buffer, _ in session.created]
-    return RecordedProgram(SessionProfile(0, 0, (member,), 0, 0, True), tuple(steps), float(run["wall_ns"]), 0.0)
+    return RecordedProgram(
+        SessionProfile(0, 0, (member,), 0, 0, True), tuple(steps), float(run["wall_ns"]), 0.0
+    )
 
 
 def _bytes(text: str) -> bytes:
-    from base64 import b64decode
-
     return b64decode(text)
 
 
@@ -164,7 +163,7 @@ def _timed(
     own = float(spans["application_ns"])
     rest = max(0.0, run["wall_ns"] - in_kernels - own - spans["copy_ns"])
     found = []
-    waited = done or -1
+    waited = done
     for position, command in enumerate(commands):
         name, kernel_ns, count, work_ns, host_ns = "", 0.0, 0, 0.0, 0.0
         if isinstance(command, Launch):
@@ -178,13 +177,17 @@ def _timed(
         found.append(
             Enqueued(command, 1, name, waited, rest / len(commands), kernel_ns, count, work_ns, host_ns)
         )
-        waited = done + position + 1 if isinstance(command, Read | Write) else -1
+        waited = done + position + 1 if isinstance(command, Read | Write) else 0
     return found
 
 
 def _groups(launch: Launch) -> int:
     assert launch.local_size is not None
-    return int(np.prod([-(-size // local) for size, local in zip(launch.global_size, launch.local_size, strict=True)]))
+    return int(
+        np.prod(
+            [-(-size // local) for size, local in zip(launch.global_size, launch.local_size, strict=True)]
+        )
+    )
 
 
 def _median(setup: Sequence[Mapping[str, Any]], skip: int = 1) -> float:
@@ -196,18 +199,24 @@ def compare(path: Path, counts: Sequence[int], only: str) -> None:
     figures = json.loads(path.read_text(encoding="utf-8"))
     machine = figures["machine"]
     print(f"\n{path.parent.name}/{path.name}: commit {machine['commit']}, {machine['date']}\n")
-    print("| application | 1: measured, predicted | " + " | ".join(f"{n}: measured, predicted" for n in counts) + " |")
+    print(
+        "| application | 1: measured, predicted | "
+        + " | ".join(f"{n}: measured, predicted" for n in counts)
+        + " |"
+    )
     print("|---|---|" + "---|" * len(counts))
     costs, speed = named("h200"), Speed(1.0, UNITS, False)
     for name, application in figures["applications"].items():
-        setups = {key: [each for each in value if "runs" in each] for key, value in application["setups"].items()}
+        setups = {
+            key: [each for each in value if "runs" in each] for key, value in application["setups"].items()
+        }
         one = setups.get("1 member") or []
         if only not in name or not one:
             continue
         run, spans = _typical(one[0])
         program = program_of(name, application["size"], run, spans)
         times = group_times(program, costs, speed)
-        cells, begun = [], time.perf_counter()
+        cells = []
         for count in (1, *counts):
             measured = setups.get("1 member" if count == 1 else f"{count} members")
             traced = trace(program, count, costs, times)
@@ -220,7 +229,7 @@ def compare(path: Path, counts: Sequence[int], only: str) -> None:
                 continue
             took = _median(measured)
             cells.append(f"{took / 1e6:.1f}, {said / 1e6:.1f} ({100 * (said / took - 1):+.0f} %, {cuts})")
-        print(f"| {name} | " + " | ".join(cells) + f" | {time.perf_counter() - begun:.1f}", flush=True)
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def _typical(setup: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -44,8 +44,8 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """A command.  ``after``: how many of the commands before it the application waited for (the position
-    behind the last of these), -1 for none; ``gap_ns``: from then, or from the command before, to this one.
+    """A command.  ``after``: of the commands before it the application waited for so many, 0: it did not
+    wait; ``gap_ns``: from then, or from the command before, to this one.
 
     ``kernel_ns``: of a launch, added up over ``groups`` work-groups; ``start_ns``: from when it was issued,
     its copies were there and its member was free, until it began.  ``issue_ns``: of the service, to plan and
@@ -190,7 +190,7 @@ class _Reader:
             over = [each for each in pending if each[0] <= span.queued_ns]
             pending = [each for each in pending if each[0] > span.queued_ns]
             done = max([done, *over])
-            after, gap_ns = -1, float(span.queued_ns - before_ns) if position else 0.0
+            after, gap_ns = 0, float(span.queued_ns - before_ns) if position else 0.0
             if done[1] > latest and self._waited(done[0], before_ns, bool(pending)):
                 latest = done[1]
                 after, gap_ns = latest + 1, float(span.queued_ns - done[0])

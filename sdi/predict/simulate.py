@@ -216,7 +216,7 @@ class _Simulation:
         for traced in self._trace.commands:
             step = traced.step
             after = [came] if came >= 0 else []
-            if step.after >= 0:
+            if step.after:
                 after.append(self._ends[step.after - 1])
             came = self._add(APPLICATION, "", "", step.gap_ns, (), after)
             arrivals.append(came)
