@@ -1,8 +1,9 @@
 """Predictions from one GPU beside what was measured on several: ``python -m bench.predicted [--only NAME]``.
 
 The committed figures (``bench/results/*/figures-*.json``) have each application's times of kernels and of the
-host's copies on one member, of which profiles are put together: commands come from the application itself, run on
-a session that computes nothing.  Predicted is the second run of a process, measured the median of all but the first.
+host's copies on one member, of which profiles are put together: commands come from the application itself,
+run on a session that computes nothing.  Predicted is the second run of a process, measured the median of all
+but the first.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from sdi.cli.counters import table
 from sdi.devices.capabilities import kind_named
-from sdi.predict.advice import losses
+from sdi.predict.advice import losses, sentence
 from sdi.predict.prediction import OnMembers, Prediction, predict
 from sdi.predict.program import NotPredictable, recorded
 from sdi.predict.rates import MeasuredCosts, RatesError, given, named, of_profile
@@ -124,7 +124,7 @@ def lines(found: Prediction, source: MeasuredCosts, factor: float) -> list[str]:
     for on in several[:1] + several[1:][-1:]:
         held = losses(found, on)
         made += ["", f"what holds it on {on.members}:"]
-        made += [f"  {each.says}" for each in held] or ["  nothing that takes 3 % of the time"]
+        made += [f"  {sentence(each, on)}" for each in held] or ["  nothing that takes 3 % of the time"]
     return made
 
 
@@ -156,12 +156,13 @@ def _table(found: Prediction) -> list[str]:
 
 
 def _kernels(found: Prediction, on: OnMembers) -> list[str]:
-    rows = [("kernel", "launches", "parts", "ms on 1", f"ms on {on.members}", "speed-up", "of that kernels")]
+    rows = [("kernel", "launches", "parts", "ms on 1", f"ms on {on.members}", "speed-up", "held by")]
     for kernel in on.kernels:
         one = found.one.kernel(kernel.kernel)
         one_ns = one.ns if one is not None else 0.0
         parts = ", ".join([str(count) for count in sorted(kernel.assignments)])
-        computed = kernel.by_cause.get(KERNELS, 0.0)
+        others = {cause: ns for cause, ns in kernel.by_cause.items() if cause != KERNELS}
+        held_by = max(others, key=lambda cause: others[cause], default="")
         rows.append(
             (
                 kernel.kernel,
@@ -170,10 +171,10 @@ def _kernels(found: Prediction, on: OnMembers) -> list[str]:
                 f"{one_ns / 1e6:.2f}",
                 f"{kernel.ns / 1e6:.2f}",
                 f"{one_ns / kernel.ns:.2f}" if kernel.ns else "",
-                f"{100 * computed / kernel.ns:.0f} %" if kernel.ns else "",
+                held_by,
             )
         )
-    return table(rows, right={1, 2, 3, 4, 5, 6})
+    return table(rows, right={1, 2, 3, 4, 5})
 
 
 def as_json(found: Prediction, source: MeasuredCosts) -> dict[str, Any]:

@@ -22,7 +22,8 @@ class KernelOn:
     """A kernel's launches on so many members.
 
     ``assignments``: into how many they are cut, with how many launches of each; ``why_whole``: the most
-    frequent reason; ``by_cause``: ns of the way to the end.  ``groups``, ``local_items``: of the largest.
+    frequent reason.  ``groups``, ``local_items``: of the largest.  ``ns``: from when each could begin, the
+    command before it being over, to its end.  ``by_cause``: what of the way to the end went to them.
     """
 
     kernel: str
@@ -31,12 +32,8 @@ class KernelOn:
     why_whole: str
     groups: int
     local_items: int
+    ns: float
     by_cause: Mapping[str, float]
-
-    @property
-    def ns(self) -> float:
-        """All of it."""
-        return sum(self.by_cause.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +157,21 @@ def _on(made: MemberTrace, found: Simulated) -> OnMembers:
     whys: dict[str, Counter[str]] = {}
     sizes: dict[str, tuple[int, int]] = {}
     moved: dict[str, Moved] = {}
-    for traced in made.commands:
+    took: dict[str, float] = {}
+    before_ns = 0.0
+    for traced, (came_ns, end_ns) in zip(made.commands, found.commands, strict=True):
+        own_ns, before_ns = max(0.0, end_ns - max(came_ns, before_ns)), max(before_ns, end_ns)
         if isinstance(traced.step.command, Launch):
             name = traced.step.kernel
+            took[name] = took.get(name, 0.0) + own_ns
             launches.setdefault(name, []).append(traced.assignments)
             if traced.why_whole and traced.assignments == 1:
                 whys.setdefault(name, Counter())[traced.why_whole] += 1
             sizes[name] = max(sizes.get(name, (0, 0)), (traced.step.groups, traced.local_items))
         for operation in made.operations[traced.first : traced.stop]:
             if operation.what == COPY:
-                before = moved.get(operation.cause, Moved(0, 0))
-                moved[operation.cause] = Moved(before.copies + 1, before.nbytes + operation.nbytes)
+                known = moved.get(operation.cause, Moved(0, 0))
+                moved[operation.cause] = Moved(known.copies + 1, known.nbytes + operation.nbytes)
     by_kernel: dict[str, dict[str, float]] = {}
     for part in found.parts:
         if part.kernel and part.cause not in (APPLICATION, OWN_COPIES):
@@ -184,6 +185,7 @@ def _on(made: MemberTrace, found: Simulated) -> OnMembers:
                 Counter(cuts),
                 whys[name].most_common(1)[0][0] if name in whys else "",
                 *sizes[name],
+                took[name],
                 by_kernel.get(name, {}),
             )
             for name, cuts in launches.items()

@@ -182,8 +182,10 @@ class PredictedMember(NullDevice):
         info: Mapping[int, bytes],
     ) -> None:
         super().__init__(number, kind, memory_nbytes, info)
+        is_shared = kind.is_host_processor
+        unit = f"machine {node}" if is_shared else self.capabilities.unit
         self.capabilities = replace(
-            self.capabilities, node=node, is_near=node == 0, compares=not kind.is_host_processor
+            self.capabilities, node=node, is_near=node == 0, unit=unit, compares=not is_shared
         )
         self._memory: Final = number + 1
         self._tracer: Final = tracer
