@@ -12,7 +12,7 @@ from typing import Any
 from sdi.cli.counters import table
 from sdi.devices.capabilities import kind_named
 from sdi.predict.advice import losses, sentence
-from sdi.predict.prediction import OnMembers, Prediction, predict
+from sdi.predict.prediction import OnMembers, RunPrediction, predict
 from sdi.predict.program import NotPredictable, recorded
 from sdi.predict.rates import MeasuredCosts, RatesError, given, named, of_profile
 from sdi.predict.simulate import KERNELS
@@ -78,7 +78,7 @@ def _costs(options: argparse.Namespace, measured: MeasuredCosts) -> MeasuredCost
     return replace(found, costs=replace(found.costs, members_per_node=int(each)))
 
 
-def _plot(found: Prediction, file: str) -> None:
+def _plot(found: RunPrediction, file: str) -> None:
     try:
         from sdi.explain.formula import plot
     except ImportError as error:
@@ -100,7 +100,7 @@ def _plot(found: Prediction, file: str) -> None:
 # -- text ------------------------------------------------------------------------------------------------
 
 
-def lines(found: Prediction, source: MeasuredCosts, factor: float) -> list[str]:
+def lines(found: RunPrediction, source: MeasuredCosts, factor: float) -> list[str]:
     """For people."""
     session = found.program.session
     own, names = len(session.members), session.kernel_names()
@@ -137,7 +137,7 @@ def _costs_text(source: MeasuredCosts) -> list[str]:
     return [f"costs: measured {', '.join(texts)}; all others: {title}"]
 
 
-def _table(found: Prediction) -> list[str]:
+def _table(found: RunPrediction) -> list[str]:
     rows = [("members", "machines", "ms", "speed-up", "of ideal", "what the time goes to")]
     for on in found.on:
         speed_up = found.speed_up(on)
@@ -155,7 +155,7 @@ def _table(found: Prediction) -> list[str]:
     return table(rows, right={0, 1, 2, 3, 4})
 
 
-def _kernels(found: Prediction, on: OnMembers) -> list[str]:
+def _kernels(found: RunPrediction, on: OnMembers) -> list[str]:
     rows = [("kernel", "launches", "parts", "ms on 1", f"ms on {on.members}", "speed-up", "held by")]
     for kernel in on.kernels:
         one = found.one.kernel(kernel.kernel)
@@ -177,7 +177,7 @@ def _kernels(found: Prediction, on: OnMembers) -> list[str]:
     return table(rows, right={1, 2, 3, 4, 5})
 
 
-def as_json(found: Prediction, source: MeasuredCosts) -> dict[str, Any]:
+def as_json(found: RunPrediction, source: MeasuredCosts) -> dict[str, Any]:
     """For programs; design/0024 has the fields."""
     session = found.program.session
     return {
@@ -204,7 +204,7 @@ def as_json(found: Prediction, source: MeasuredCosts) -> dict[str, Any]:
     }
 
 
-def _kernel_json(found: Prediction, on: OnMembers, name: str) -> dict[str, Any]:
+def _kernel_json(found: RunPrediction, on: OnMembers, name: str) -> dict[str, Any]:
     kernel, one = on.kernel(name), found.one.kernel(name)
     assert kernel is not None and one is not None
     return {

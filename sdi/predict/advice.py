@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.predict.prediction import KernelOn, Moved, OnMembers, Prediction
+from sdi.predict.prediction import KernelOn, Moved, OnMembers, RunPrediction
 from sdi.predict.simulate import (
     APPLICATION,
     BETWEEN,
@@ -41,7 +41,7 @@ class Loss:
     says: str
 
 
-def losses(prediction: Prediction, on: OnMembers) -> list[Loss]:
+def losses(prediction: RunPrediction, on: OnMembers) -> list[Loss]:
     """What holds the program on so many members, most first; nothing that is hardly there."""
     sums: dict[str, dict[tuple[str, str], float]] = {}
     for part in on.parts:
@@ -78,13 +78,13 @@ _NAMED = {
 }
 
 
-def _fair_ns(prediction: Prediction, on: OnMembers, kernel: str) -> float:
+def _fair_ns(prediction: RunPrediction, on: OnMembers, kernel: str) -> float:
     """What a kernel takes on one member, by the number of members."""
     one = prediction.one.kernel(kernel)
     return 0.0 if one is None else one.by_cause.get(KERNELS, 0.0) / on.members
 
 
-def _said(prediction: Prediction, on: OnMembers, cause: str, kernel: str, of: str) -> str:
+def _said(prediction: RunPrediction, on: OnMembers, cause: str, kernel: str, of: str) -> str:
     here = on.kernel(kernel)
     if cause == APPLICATION:
         return "what it does between commands, which members don't shorten"
@@ -111,7 +111,7 @@ def _said(prediction: Prediction, on: OnMembers, cause: str, kernel: str, of: st
     return _not_split(prediction, here, on) if cause == WHOLE else _uneven(on, here)
 
 
-def _of_copies(prediction: Prediction, on: OnMembers, cause: str, of: str) -> str:
+def _of_copies(prediction: RunPrediction, on: OnMembers, cause: str, of: str) -> str:
     moved, once = on.moved.get(of, Moved(0, 0)), prediction.one.moved.get(of, Moved(0, 0))
     each = moved.nbytes / max(moved.copies, 1)
     text = f"{moved.copies} copies of {size(each)} for '{of}', {size(moved.nbytes)} in all"
@@ -132,7 +132,7 @@ def _of_copies(prediction: Prediction, on: OnMembers, cause: str, of: str) -> st
     )
 
 
-def _of_merges(prediction: Prediction, kernel: str, of: str) -> str:
+def _of_merges(prediction: RunPrediction, kernel: str, of: str) -> str:
     explained = prediction.program.session.explained.get(kernel)
     argument = of.partition(": ")[2]
     known = [each for each in explained.arguments if each[0] == argument] if explained is not None else []
@@ -142,7 +142,7 @@ def _of_merges(prediction: Prediction, kernel: str, of: str) -> str:
     return f"{text}; what `sdi explain` calls exact, as indices that are affine in the ids, needs no merging"
 
 
-def _short(prediction: Prediction, here: KernelOn) -> str:
+def _short(prediction: RunPrediction, here: KernelOn) -> str:
     one = prediction.one.kernel(here.kernel)
     ns = one.by_cause.get(KERNELS, 0.0) / here.launches if one is not None else 0.0
     issue_ns = here.by_cause.get(ISSUING, 0.0) / here.launches
@@ -152,7 +152,7 @@ def _short(prediction: Prediction, here: KernelOn) -> str:
     )
 
 
-def _not_split(prediction: Prediction, here: KernelOn, on: OnMembers) -> str:
+def _not_split(prediction: RunPrediction, here: KernelOn, on: OnMembers) -> str:
     whole = here.assignments.get(1, 0)
     text = f"{whole} of its {here.launches} launches run whole on one of {on.members} members"
     if here.why_whole:

@@ -12,7 +12,7 @@ from sdi.devices.capabilities import kind_named
 from sdi.partition.learnt import SizeKey
 from sdi.predict.program import RecordedProgram
 from sdi.predict.rates import MachineCosts
-from sdi.predict.simulate import APPLICATION, OWN_COPIES, Part, Simulated, Speed, simulate
+from sdi.predict.simulate import APPLICATION, OWN_COPIES, Simulated, Speed, TimePart, simulate
 from sdi.predict.trace import COPY, GroupTimes, MemberTrace, trace
 from sdi.wire.opencl import DeviceInfo
 
@@ -47,13 +47,13 @@ class Moved:
 @dataclass(frozen=True, slots=True)
 class OnMembers:
     """The run on so many members of so many machines.  ``end_ns``: from the first command to the last one's
-    end.  ``moved``: by ``Part.cause`` and buffer.
+    end.  ``moved``: by ``TimePart.cause`` and buffer.
     """
 
     members: int
     machines: int
     end_ns: float
-    parts: tuple[Part, ...]
+    parts: tuple[TimePart, ...]
     kernels: tuple[KernelOn, ...]
     moved: Mapping[str, Moved]
 
@@ -70,7 +70,7 @@ class OnMembers:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class RunPrediction:
     """``own``: on the number of members that the profile has, to be compared with what was measured."""
 
     program: RecordedProgram
@@ -91,7 +91,7 @@ class Prediction:
 
 def predict(
     program: RecordedProgram, costs: MachineCosts, counts: Sequence[int], factor: float = 1.0
-) -> Prediction:
+) -> RunPrediction:
     """``factor``: how much faster kernels run than in the profile.  Raises NotPredictable."""
     known = program.session.members[0]
     is_shared = kind_named(known.kind).is_host_processor
@@ -107,7 +107,7 @@ def predict(
     mine = found[own]
     if factor != 1.0:  # what was measured is of kernels as they were
         mine = _on(before, simulate(before, costs, replace(speed, factor=1.0), before))
-    return Prediction(program, costs, mine, found[1], tuple([found[count] for count in counts]))
+    return RunPrediction(program, costs, mine, found[1], tuple([found[count] for count in counts]))
 
 
 def group_times(program: RecordedProgram, costs: MachineCosts, speed: Speed) -> GroupTimes:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sdi.commands import Command, Launch, Marker
+from sdi.devices.capabilities import kind_named
 from sdi.profile.analyse.model import Call, Profile, SessionProfile
 from sdi.profile.analyse.model import Command as CommandSpan
 from sdi.profile.record.asked import command_of
@@ -121,7 +122,7 @@ class _Reader:
     def _look(self) -> None:
         """Add up by command what members and host did."""
         session = self._session
-        is_shared = all(member.kind == "cpu" for member in session.members)
+        is_shared = all(kind_named(member.kind).is_host_processor for member in session.members)
         ends: dict[int, list[tuple[int, int, int]]] = {}
         for span in session.assignments:
             ends.setdefault(span.command, []).append((span.start_ns, span.end_ns, span.groups))

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from sdi.devices.capabilities import CPU, GPU, MemberKind, kind_named
+from sdi.devices.capabilities import MemberKind, kind_named
 from sdi.profile.analyse.model import HOST, SessionProfile
 
 _GPUS, _CPUS = "pcie", "cpu"
@@ -63,9 +63,10 @@ class MachineCosts:
     def kind(self, of: str) -> MemberKind:
         """Members of a kind with these costs, for sdi's own choices."""
         kind = kind_named(of)
+        issue_ns = 1e3 * (self.launch_us + self.start_us)
         return replace(
             kind,
-            assignment_ns=1e3 * (self.launch_us + self.start_us) if of == GPU.name else kind.assignment_ns,
+            assignment_ns=kind.assignment_ns if kind.is_host_processor else issue_ns,
             host_ns_per_byte=1 / self.host_to_member_gb_per_s,
             peer_ns_per_byte=1 / self.between_members_gb_per_s,
             host_share=min(1.0, self.host_to_member_gb_per_s / self.host_to_all_gb_per_s),
@@ -128,9 +129,8 @@ def of_profile(session: SessionProfile) -> MeasuredCosts:
     """The costs of the machine that a profile is of, as far as it has them."""
     known = given()
     member = session.members[0]
-    is_cpu = kind_named(member.kind) is CPU
     base = next((n for n, each in known.items() if each.names and each.names in member.name), "")
-    base = _CPUS if is_cpu else base or _GPUS
+    base = _CPUS if kind_named(member.kind).is_host_processor else base or _GPUS
     rates = _links(session) | _issuing(session)
     values: dict[str, Any] = {name: value for name, (value, _) in rates.items()}
     costs = replace(known[base], title=member.name, **values)

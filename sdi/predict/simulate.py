@@ -13,7 +13,7 @@ from typing import Final
 from sdi.commands import Launch
 from sdi.predict.rates import MachineCosts
 from sdi.predict.schedule import Schedule
-from sdi.predict.trace import COPY, KERNEL, MERGE, WORK, MemberTrace, Operation, TracedCommand
+from sdi.predict.trace import COPY, KERNEL, MERGE, WORK, MemberTrace, TracedCommand, TracedOperation
 from sdi.vmem.directory import HOST
 
 APPLICATION = "application"
@@ -34,7 +34,7 @@ CAUSES = (*_OF_MEMBERS, PLANNING, ISSUING, STARTING, OWN_COPIES, APPLICATION)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimePart:
     """``ns`` of the time to the end that went to ``cause``, because of ``kernel`` (empty: of no launch);
     ``of``: the buffer that was copied or merged.
     """
@@ -53,7 +53,7 @@ class Simulated:
     """
 
     end_ns: float
-    parts: tuple[Part, ...]
+    parts: tuple[TimePart, ...]
     commands: tuple[tuple[float, float], ...]
 
 
@@ -119,7 +119,7 @@ class _Simulation:
     def _join(self, after: Sequence[int]) -> int:
         return self._schedule.add("\0\0", 0.0, (), after)
 
-    def _copy(self, operation: Operation, kernel: str, waits: Sequence[int]) -> int:
+    def _copy(self, operation: TracedOperation, kernel: str, waits: Sequence[int]) -> int:
         costs, source, target = self._costs, operation.source, operation.target
         of, latency_ns = operation.cause, 1e3 * costs.copy_latency_us
         here, there = self._node(source), self._node(target)
@@ -145,7 +145,7 @@ class _Simulation:
             label, operation.nbytes / one + latency_ns, (lane,), (*waits, given), shared_ns
         )
 
-    def _operation(self, traced: TracedCommand, operation: Operation, waits: Sequence[int]) -> int:
+    def _operation(self, traced: TracedCommand, operation: TracedOperation, waits: Sequence[int]) -> int:
         step, costs, of = traced.step, self._costs, operation.cause
         kernel, node = step.kernel, self._node(operation.target)
         match operation.what:
@@ -176,7 +176,7 @@ class _Simulation:
                 ns = operation.nbytes / costs.compare_gb_per_s
                 return self._add(MERGES, kernel, of, ns, (), waits)
 
-    def _lane(self, operation: Operation) -> int:
+    def _lane(self, operation: TracedOperation) -> int:
         memory = operation.target or operation.source
         if self._speed.is_shared or memory == HOST:
             return self._of_node(self._node(memory), 4)
@@ -242,7 +242,7 @@ class _Simulation:
                 parts[cause, kernel, of] = ns
         ends = self._schedule.ends
         times = tuple([(ends[came], ends[end]) for came, end in zip(arrivals, self._ends, strict=True)])
-        return Simulated(end_ns, tuple([Part(*key, ns) for key, ns in parts.items()]), times)
+        return Simulated(end_ns, tuple([TimePart(*key, ns) for key, ns in parts.items()]), times)
 
 
 def _nbytes(traced: TracedCommand) -> int:

@@ -53,7 +53,7 @@ GroupTimes = Callable[[str, SizeKey, int], float | None]
 
 
 @dataclass(slots=True)
-class Operation:
+class TracedOperation:
     """What a member, or the host, does: from memory ``source`` to ``target`` (0: the host, 1 + m: member m).
 
     ``waits``: the numbers of operations before it.  ``cause``: what a copy is for.
@@ -92,7 +92,7 @@ class MemberTrace:
     """All of a program on so many members.  ``nodes``: of each."""
 
     nodes: tuple[int, ...]
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[TracedOperation] = field(default_factory=list)
     commands: list[TracedCommand] = field(default_factory=list)
 
 
@@ -114,10 +114,15 @@ class _Tracer:
 
     def __init__(self, trace: MemberTrace) -> None:
         self.trace: Final = trace
+        self.memories: Final[dict[str, int]] = {}
         self.pending: list[_NumberedTicket] = []
         self.behind = 0
         self.is_dynamic = False
         self._since_ns = 0
+
+    def memory_of(self, device: Device | None) -> int:
+        """The number of a member's memory; without one it is the host's."""
+        return HOST if device is None else self.memories[device.capabilities.name]
 
     def begin(self) -> None:
         """A command is issued from now on."""
@@ -138,7 +143,7 @@ class _Tracer:
             {each.number for each in waits if not each.done and isinstance(each, _NumberedTicket)}
         )
         ticket = _NumberedTicket(len(operations))
-        operations.append(Operation(what, source, target, nbytes, groups, numbers))
+        operations.append(TracedOperation(what, source, target, nbytes, groups, numbers))
         self.pending.append(ticket)
         self._since_ns += time.thread_time_ns() - begun_ns
         return ticket
@@ -188,6 +193,7 @@ class PredictedMember(NullDevice):
             self.capabilities, node=node, is_near=node == 0, unit=unit, compares=not is_shared
         )
         self._memory: Final = number + 1
+        tracer.memories[self.capabilities.name] = self._memory
         self._tracer: Final = tracer
 
     def copy(
@@ -199,7 +205,7 @@ class PredictedMember(NullDevice):
         target_waits: Sequence[Ticket],
         timing: Timing = MEASURED,
     ) -> tuple[Ticket, Ticket]:
-        here, there = (HOST if each.device is None else _memory_of(each.device) for each in (source, target))
+        here, there = (self._tracer.memory_of(each.device) for each in (source, target))
         what = COPY if here != there else WORK
         waits = [*source_waits, *target_waits]
         ticket = self._tracer.add(what, here, there, region.total_nbytes, 0, waits)
@@ -237,11 +243,6 @@ class PredictedMember(NullDevice):
     ) -> Ticket:
         total = groups[0] * groups[1] * groups[2]
         return self._tracer.add(KERNEL, self._memory, self._memory, 0, total, wait)
-
-
-def _memory_of(device: Device) -> int:
-    assert isinstance(device, PredictedMember)
-    return device._memory
 
 
 class _NoHost(HostWorker):

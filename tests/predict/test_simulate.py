@@ -8,7 +8,7 @@ from sdi.commands import Launch, Read, Rectangle
 from sdi.predict.program import Enqueued
 from sdi.predict.rates import MachineCosts, given
 from sdi.predict.simulate import Simulated, Speed, simulate
-from sdi.predict.trace import COPY, KERNEL, MemberTrace, Operation, TracedCommand
+from sdi.predict.trace import COPY, KERNEL, MemberTrace, TracedCommand, TracedOperation
 
 FREE = replace(
     given()["h200"],
@@ -41,16 +41,16 @@ def read(after: int = 0, gap_ns: float = 0.0, host_ns: float = 0.0) -> Enqueued:
     return Enqueued(command, 1, "", after, gap_ns, 0.0, 0, 0.0, host_ns)
 
 
-def kernel(member: int, groups: int, *waits: int) -> Operation:
-    return Operation(KERNEL, member, member, 0, groups, waits)
+def kernel(member: int, groups: int, *waits: int) -> TracedOperation:
+    return TracedOperation(KERNEL, member, member, 0, groups, waits)
 
 
-def copy(source: int, target: int, nbytes: int, *waits: int) -> Operation:
-    return Operation(COPY, source, target, nbytes, 0, waits, "k: a")
+def copy(source: int, target: int, nbytes: int, *waits: int) -> TracedOperation:
+    return TracedOperation(COPY, source, target, nbytes, 0, waits, "k: a")
 
 
 def traced(
-    nodes: tuple[int, ...], *commands: tuple[Enqueued, list[Operation]], behind: tuple[int, ...] = ()
+    nodes: tuple[int, ...], *commands: tuple[Enqueued, list[TracedOperation]], behind: tuple[int, ...] = ()
 ) -> MemberTrace:
     found = MemberTrace(nodes)
     for number, (step, operations) in enumerate(commands):
