@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from sdi.devices.capabilities import MemberKind, kind_named
@@ -161,18 +161,23 @@ def _issuing(session: SessionProfile) -> dict[str, tuple[float, str]]:
     """Time of the service for a launch that it knew, on one member, and until that began."""
     if len(session.members) != 1:
         return {}
-    starts = {span.command: span.start_ns for span in session.assignments}
-    replays = [launch for launch in session.launches if launch.known == "replay"]
-    took = [launch.issued_ns - launch.begin_ns for launch in replays]
-    waited = [starts[each.command] - each.issued_ns for each in replays if starts.get(each.command)]
+    replays = {launch.command: launch for launch in session.launches if launch.known == "replay"}
+    took = [launch.issued_ns - launch.begin_ns for launch in replays.values()]
+    waited, free_ns = [], 0
+    for span in sorted(session.assignments, key=lambda each: each.start_ns):
+        launch = replays.get(span.command)
+        if launch is not None and free_ns <= launch.issued_ns < span.start_ns:  # it waited for no other
+            waited.append(span.start_ns - launch.issued_ns)
+        free_ns = max(free_ns, span.end_ns)
     found = {}
     if len(took) >= _FEW:
-        found["launch_us"] = (median(took) / 1e3, f"{len(took)} replayed launches")
-    if len(waited := [ns for ns in waited if ns > 0]) >= _FEW:
-        found["start_us"] = (_low(waited) / 1e3, f"{len(waited)} launches, the shortest tenth's longest")
+        found["launch_us"] = (_low(took, 4) / 1e3, f"of {len(took)} replayed launches a quarter takes less")
+    if len(waited) >= _FEW:
+        of = f"of {len(waited)} that waited for no other a tenth takes less"
+        found["start_us"] = (_low(waited, 10) / 1e3, of)
     return found
 
 
-def _low(values: Sequence[float]) -> float:
-    """Of a tenth of the values, the smallest ones, the largest."""
-    return sorted(values)[len(values) // 10]
+def _low(values: Sequence[float], part: int) -> float:
+    """What one of so many values is less than: other work on the machine only makes times longer."""
+    return sorted(values)[len(values) // part]

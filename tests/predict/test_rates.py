@@ -82,8 +82,14 @@ def test_what_a_profile_measured_goes_before_what_is_given() -> None:
         "start_us",
     }
     assert (found.costs.host_to_member_gb_per_s, found.costs.member_to_host_gb_per_s) == (25.0, 50.0)
-    assert (found.costs.launch_us, found.costs.start_us) == (0.032, 0.01)
+    assert (found.costs.launch_us, found.costs.start_us) == (0.031, 0.01)
     assert found.costs.between_members_gb_per_s == given()["h200"].between_members_gb_per_s
+
+
+def test_what_waits_for_another_launch_says_nothing_of_how_soon_one_begins() -> None:
+    launches = tuple([LaunchSpan(n, "k", 1, "replay", n, n, n + 1, 0) for n in range(8)])
+    spans = tuple([AssignmentSpan(n, 0, 0, 4, 100 * n + 40, 100 * n + 140, 0) for n in range(8)])
+    assert "start_us" not in of_profile(session("a", "gpu", launches=launches, assignments=spans)).measured
 
 
 @pytest.mark.parametrize(("name", "kind", "base"), [("a GPU", "gpu", "pcie"), ("a CPU", "cpu", "cpu")])
