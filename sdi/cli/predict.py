@@ -104,9 +104,10 @@ def lines(found: RunPrediction, source: MeasuredCosts, factor: float) -> list[st
     """For people."""
     session = found.program.session
     own, names = len(session.members), session.kernel_names()
+    of_kernels = f"{len(names)} kernel{'s' * (len(names) != 1)}"
     made = [
-        f"recorded on {own} x {session.members[0].name}: {len(session.launches)} launches of {len(names)} "
-        f"kernels, {found.program.measured_ns / 1e6:.1f} ms from the first command to the last one's end",
+        f"recorded on {own} x {session.members[0].name}: {len(session.launches)} launches of {of_kernels}, "
+        f"{found.program.measured_ns / 1e6:.1f} ms from the first command to the last one's end",
         f"the same on {own}, predicted: {found.own.end_ns / 1e6:.1f} ms ({100 * found.off:+.1f} %)",
         *_costs_text(source),
     ]
@@ -211,7 +212,7 @@ def _kernel_json(found: RunPrediction, on: OnMembers, name: str) -> dict[str, An
         "kernel": name,
         "launches": kernel.launches,
         "assignments": {str(count): launches for count, launches in kernel.assignments.items()},
-        "why_whole": kernel.why_whole,
+        "why_fewer": kernel.why_fewer,
         "ns": kernel.ns,
         "speed_up": one.ns / kernel.ns if kernel.ns else None,
         "by_cause_ns": dict(kernel.by_cause),

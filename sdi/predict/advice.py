@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sdi.devices.capabilities import kind_named
 from sdi.predict.prediction import KernelOn, Moved, OnMembers, RunPrediction
 from sdi.predict.simulate import (
     APPLICATION,
@@ -79,9 +80,11 @@ _NAMED = {
 
 
 def _fair_ns(prediction: RunPrediction, on: OnMembers, kernel: str) -> float:
-    """What a kernel takes on one member, by the number of members."""
+    """What a kernel takes on one member, by the number of members, or of machines whose cores they share."""
     one = prediction.one.kernel(kernel)
-    return 0.0 if one is None else one.by_cause.get(KERNELS, 0.0) / on.members
+    kinds = [kind_named(member.kind) for member in prediction.program.session.members]
+    count = on.machines if any(kind.is_host_processor for kind in kinds) else on.members
+    return 0.0 if one is None else one.by_cause.get(KERNELS, 0.0) / count
 
 
 def _said(prediction: RunPrediction, on: OnMembers, cause: str, kernel: str, of: str) -> str:
@@ -155,10 +158,10 @@ def _short(prediction: RunPrediction, here: KernelOn) -> str:
 def _not_split(prediction: RunPrediction, here: KernelOn, on: OnMembers) -> str:
     whole = here.assignments.get(1, 0)
     text = f"{whole} of its {here.launches} launches run whole on one of {on.members} members"
-    if here.why_whole:
-        text += f": {here.why_whole}"
+    if here.why_fewer:
+        text += f": {here.why_fewer}"
     explained = prediction.program.session.explained.get(here.kernel)
-    if explained is not None and explained.advice and explained.why_whole == here.why_whole:
+    if explained is not None and explained.advice and explained.why_whole == here.why_fewer:
         text += f"; {explained.advice}"
     return text
 
@@ -166,8 +169,7 @@ def _not_split(prediction: RunPrediction, here: KernelOn, on: OnMembers) -> str:
 def _uneven(on: OnMembers, here: KernelOn) -> str:
     parts = max(here.assignments)
     if parts < on.members:
-        return (
-            f"it runs in {parts} parts on {on.members} members, which is predicted to be faster than in more"
-        )
+        why = here.why_fewer or "by these costs sdi chooses no more"
+        return f"it runs in {parts} parts on {on.members} members: {why}"
     groups = f"{here.groups} work-groups of {here.local_items} work-items"
     return f"{groups} don't fill {parts} members evenly; more, or larger ones, do"

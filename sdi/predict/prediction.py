@@ -21,7 +21,7 @@ from sdi.wire.opencl import DeviceInfo
 class KernelOn:
     """A kernel's launches on so many members.
 
-    ``assignments``: into how many they are cut, with how many launches of each; ``why_whole``: the most
+    ``assignments``: into how many they are cut, with how many launches of each; ``why_fewer``: the most
     frequent reason.  ``groups``, ``local_items``: of the largest.  ``ns``: from when each could begin, the
     command before it being over, to its end.  ``by_cause``: what of the way to the end went to them.
     """
@@ -29,7 +29,7 @@ class KernelOn:
     kernel: str
     launches: int
     assignments: Mapping[int, int]
-    why_whole: str
+    why_fewer: str
     groups: int
     local_items: int
     ns: float
@@ -165,8 +165,8 @@ def _on(made: MemberTrace, found: Simulated) -> OnMembers:
             name = traced.step.kernel
             took[name] = took.get(name, 0.0) + own_ns
             launches.setdefault(name, []).append(traced.assignments)
-            if traced.why_whole and traced.assignments == 1:
-                whys.setdefault(name, Counter())[traced.why_whole] += 1
+            if traced.why_fewer and traced.assignments < len(made.nodes):
+                whys.setdefault(name, Counter())[traced.why_fewer] += 1
             sizes[name] = max(sizes.get(name, (0, 0)), (traced.step.groups, traced.local_items))
         for operation in made.operations[traced.first : traced.stop]:
             if operation.what == COPY:

@@ -44,6 +44,8 @@ from sdi.vmem.memory import VirtualMemory
 _APART_NS = 10**12
 """Commands are planned as if what was copied for those before had long arrived."""
 _ROUNDS_MAX = 10_000
+_SURE = 3
+"""So often a time counts as measured: short ones are believed then (``launch/cutting.py``)."""
 KERNEL, COPY, MERGE, WORK, TASK = "kernel", "copy", "merge", "work", "task"
 """A launch; a copy between memories; a comparison, or a copy within a member; a fill or a copy that was asked
 for; something on the host."""
@@ -73,7 +75,8 @@ class TracedCommand:
     """What came of one command: the operations ``first`` to ``stop`` - 1.
 
     ``behind``: it waits for all operations before this number.  ``is_known``: the service did not plan it,
-    else ``plan_ns`` is the processor time that this took.  ``assignments``, ``why_whole``: of a launch.
+    else ``plan_ns`` is the processor time that this took.  ``assignments``, ``why_fewer``: of a launch, the
+    second where it has fewer than there are members.
     """
 
     step: Enqueued
@@ -84,7 +87,7 @@ class TracedCommand:
     plan_ns: float = 0.0
     assignments: int = 0
     local_items: int = 0
-    why_whole: str = ""
+    why_fewer: str = ""
 
 
 @dataclass(slots=True)
@@ -276,6 +279,7 @@ class _KnownPage(Page):
             ns = self._times(self._name, size, assignments)
             if ns is not None:
                 new.rates.guessed[assignments] = ns
+                new.rates.times[assignments] = _SURE
 
 
 class _KnownPages(Pages):
@@ -411,7 +415,8 @@ def trace(program: RecordedProgram, members: int, costs: MachineCosts, times: Gr
         for number, node in enumerate(nodes)
     ]
     clock = itertools.count(_APART_NS, _APART_NS)
-    links = Links([kind] * members, lambda: next(clock), nodes, [node == 0 for node in nodes])
+    near, network = [node == 0 for node in nodes], 1 / costs.network_gb_per_s
+    links = Links([kind] * members, lambda: next(clock), nodes, near, network=network)
     pages = _KnownPages(Learning(()), times, members)
     room = sum(step.nbytes + (1 << 16) for step in program.steps if isinstance(step, Created))
     session = _TracedSession(tracer, devices, links, (64 << 20) + 2 * room, pages)
@@ -449,6 +454,6 @@ def _describe(made: TracedCommand, launcher: Launcher, launch: Launch) -> None:
     if binding is not None:
         plan = binding.launch_plan
         made.assignments = len(plan.plan.boxes)
-        made.why_whole = plan.why_whole
+        made.why_fewer = plan.why_whole or plan.history.why_fewer
         x, y, z = plan.ndrange.local_size
         made.local_items = x * y * z

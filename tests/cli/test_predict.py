@@ -73,7 +73,7 @@ def test_as_json_with_rates_that_are_given(folder: Path, capsys: pytest.CaptureF
     assert sum(eight["by_cause_ns"].values()) == pytest.approx(eight["ns"])
     relax, count = eight["kernels"]
     assert (relax["kernel"], relax["launches"], sum(relax["assignments"].values())) == ("relax", STEPS, STEPS)
-    assert count["assignments"] == {"1": 1} and "atomically" in count["why_whole"]
+    assert count["assignments"] == {"1": 1} and "atomically" in count["why_fewer"]
     recorded = found["recorded"]
     assert recorded["launches"] == STEPS + 1 and recorded["measured_ns"] > 0 and recorded["predicted_ns"] > 0
 

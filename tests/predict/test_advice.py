@@ -50,7 +50,7 @@ def test_the_most_comes_first() -> None:
     ("cause", "here", "says"),
     [
         (simulate.KERNELS, kernel(4), "256 work-groups of 64 work-items don't fill 4 members evenly"),
-        (simulate.KERNELS, kernel(2), "it runs in 2 parts on 4 members"),
+        (simulate.KERNELS, kernel(2, "predicted 5 ms"), "it runs in 2 parts on 4 members: predicted 5 ms"),
         (
             simulate.WHOLE,
             kernel(1, "it is atomic"),

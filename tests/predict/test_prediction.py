@@ -24,7 +24,7 @@ def test_what_can_not_be_split_says_why(packed: bytes) -> None:
     found = predict(program(packed, write(1), launch("first", 1, ns=1e7), read(1, 2)), H200, (2,))
     kernel = found.on[0].kernel("first")
     assert kernel is not None and dict(kernel.assignments) == {1: 1}
-    assert "updates global memory atomically" in kernel.why_whole
+    assert "updates global memory atomically" in kernel.why_fewer
     (held,) = [each for each in losses(found, found.on[0]) if each.cause == "whole kernels"]
     assert "1 of its 1 launches run whole on one of 2 members: " in sentence(held, found.on[0])
     assert held.ns == pytest.approx(5e6)
