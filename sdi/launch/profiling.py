@@ -28,6 +28,7 @@ def opening(devices: Sequence[Device], application: int, split: str) -> dict[str
                 "is_near": known.is_near,
                 "memory_nbytes": known.memory_nbytes,
                 "info": {} if alike in told else info,
+                "formats": [] if alike in told else [[*key, uses] for key, uses in known.formats.items()],
             }
         )
         told.add(alike)

@@ -98,6 +98,7 @@ def predict(
     speed = Speed(factor, _units(known.info), is_shared)
     times = group_times(program, costs, speed)
     own = len(program.session.members)
+    trace(program, own, costs, times)  # so that what planning takes is not taken for what loading it takes
     before = trace(program, own, costs, times)
     found: dict[int, OnMembers] = {own: _on(before, simulate(before, costs, speed, before))}
     for members in dict.fromkeys((1, *counts)):

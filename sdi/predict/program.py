@@ -116,7 +116,7 @@ class _Reader:
         self._issued: dict[int, float] = {}
         self._worked: dict[int, float] = {}
         self._on_host: dict[int, float] = {}
-        self._moved_until: dict[int, int] = {}
+        self._moved: dict[int, tuple[int, int]] = {}
         self._look()
 
     def _look(self) -> None:
@@ -141,7 +141,8 @@ class _Reader:
                     self._on_host.get(work.command, 0.0) + work.end_ns - work.start_ns
                 )
         for copy in session.copies:
-            self._moved_until[copy.command] = max(self._moved_until.get(copy.command, 0), copy.end_ns)
+            first, last = self._moved.get(copy.command, (copy.start_ns, copy.end_ns))
+            self._moved[copy.command] = min(first, copy.start_ns), max(last, copy.end_ns)
 
         self._find_starts()
 
@@ -155,13 +156,11 @@ class _Reader:
         }
         free: dict[int, int] = {}
         for span in sorted(self._session.assignments, key=lambda each: each.start_ns):
-            before = max(
-                issued.get(span.command, 0), self._moved_until.get(span.command, 0), free.get(span.member, 0)
-            )
-            if span.start_ns > before:
-                self._started[span.command] = max(
-                    self._started.get(span.command, 0.0), span.start_ns - before
-                )
+            before = max(issued.get(span.command, 0), free.get(span.member, 0))
+            # What it waited for beside its copies: before these began, and after they were over.
+            moved_from, moved_until = self._moved.get(span.command, (before, before))
+            late_ns = max(0, moved_from - before) + max(0, span.start_ns - max(before, moved_until))
+            self._started[span.command] = max(self._started.get(span.command, 0.0), float(late_ns))
             free[span.member] = max(free.get(span.member, 0), span.end_ns)
 
     def program(self) -> RecordedProgram:
@@ -224,7 +223,7 @@ class _Reader:
         kernel_ns, groups = self._ran.get(span.id, (0.0, 0))
         host_ns = self._on_host.get(span.id, 0.0)
         if not isinstance(command, Launch | Marker) and span.id not in self._worked and not host_ns:
-            host_ns = float(span.end_ns - max(span.start_ns, self._moved_until.get(span.id, 0)))
+            host_ns = float(span.end_ns - max(span.start_ns, self._moved.get(span.id, (0, 0))[1]))
         name = self._kernels.get(span.id, "")
         work_ns = self._worked.get(span.id, 0.0)
         start_ns, issue_ns = self._started.get(span.id, 0.0), self._issued.get(span.id, 0.0)

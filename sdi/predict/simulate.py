@@ -81,7 +81,7 @@ class Speed:
 class _Simulation:
     """Tasks of one trace."""
 
-    _APPLICATION, _SERVICE, _OWN_COPIES, _PER_NODE, _PER_MEMBER = 0, 1, 2, 5, 3
+    _SERVICE, _PER_NODE, _PER_MEMBER = 0, 5, 3
 
     def __init__(
         self, trace: MemberTrace, costs: MachineCosts, speed: Speed, before: MemberTrace | None
@@ -94,7 +94,7 @@ class _Simulation:
         self._tasks: list[int] = []  # of each operation the last one
         self._ends: list[int] = []  # of the commands so far
         self._behind: dict[int, int] = {}
-        self._members_at = 3 + self._PER_NODE * (max(trace.nodes) + 1)
+        self._members_at = 1 + self._PER_NODE * (max(trace.nodes) + 1)
 
     # -- resources ------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class _Simulation:
 
     def _of_node(self, node: int, which: int) -> int:
         """0: from its host, 1: to its host, 2: out to others, 3: in from others, 4: its cores."""
-        return 3 + self._PER_NODE * node + which
+        return 1 + self._PER_NODE * node + which
 
     def _of_member(self, memory: int, which: int) -> int:
         """0: kernels, 1: what it receives, 2: what it sends."""
@@ -150,15 +150,16 @@ class _Simulation:
         kernel, node = step.kernel, self._node(operation.target)
         match operation.what:
             case what if what == KERNEL:
-                start_ns = max(1e3 * costs.start_us, step.start_ns)
-                ready = self._add(STARTING, kernel, "", start_ns, (), waits)
+                start_ns = 1e3 * costs.start_us
+                begun = [self._add(STARTING, kernel, "", start_ns, (), waits)]
+                shared = self._speed.is_shared
+                lane = (self._of_node(node, 4) if shared else self._of_member(operation.target, 0),)
+                if step.start_ns > start_ns:  # the driver did something else first
+                    begun = [self._add(STARTING, kernel, "", step.start_ns - start_ns, lane, begun)]
                 part = self._speed.share(operation.groups, step.groups, traced.local_items, costs.fill_items)
                 ns = step.kernel_ns * part / self._speed.factor
-                lane = (
-                    self._of_node(node, 4) if self._speed.is_shared else self._of_member(operation.target, 0)
-                )
                 is_whole = traced.assignments == 1 and len(self._trace.nodes) > 1
-                return self._add(WHOLE if is_whole else KERNELS, kernel, "", ns, (lane,), (ready,))
+                return self._add(WHOLE if is_whole else KERNELS, kernel, "", ns, lane, begun)
             case what if what == COPY:
                 return self._copy(operation, kernel, waits)
             case what if what == MERGE:
@@ -200,9 +201,9 @@ class _Simulation:
         launches = sum(1 for each in operations if each.what == KERNEL)
         if not traced.is_known and isinstance(traced.step.command, Launch):
             plan_ns = traced.plan_ns
-            if self._before:  # what drivers took, too: as in the profile, and what planning takes more
+            if self._before and traced.step.issue_ns:  # as in the profile, and what planning takes more
                 before_ns = self._before[len(self._ends)].plan_ns
-                plan_ns = max(plan_ns, traced.step.issue_ns + plan_ns - before_ns)
+                plan_ns = max(0.0, traced.step.issue_ns + plan_ns - before_ns)
             return self._add(PLANNING, kernel, "", plan_ns, (self._SERVICE,), (came,))
         ns = 1e3 * (launches * costs.launch_us + (len(operations) - launches) * costs.copy_us)
         if any(self._node(each.target) for each in operations) and launches:
@@ -212,7 +213,7 @@ class _Simulation:
 
     def run(self) -> Simulated:
         """How long all of it takes."""
-        came, arrivals = -1, []
+        came, arrivals, queues = -1, [], dict[int, int]()
         for traced in self._trace.commands:
             step = traced.step
             after = [came] if came >= 0 else []
@@ -228,12 +229,12 @@ class _Simulation:
                 waits = [issued, *behind, *[self._tasks[each] for each in operation.waits]]
                 self._tasks.append(self._operation(traced, operation, waits))
                 last.append(self._tasks[-1])
-            if step.host_ns:
-                host = (self._OWN_COPIES,)
-                last = [self._add(OWN_COPIES, step.kernel, "", step.host_ns, host, [*last, *behind])]
             # Commands of a queue end in order: what ends with this one is all that came before.
-            before = [self._ends[-1]] if self._ends else []
-            self._ends.append(self._join([*before, *last]))
+            last += [queues[step.queue]] if step.queue in queues else []
+            if step.host_ns:
+                last = [self._add(OWN_COPIES, step.kernel, "", step.host_ns, (), [*last, *behind])]
+            queues[step.queue] = self._join(last)
+            self._ends.append(queues[step.queue])
         end_ns = self._schedule.run()
         parts: dict[tuple[str, str, str], float] = {}
         for label, ns in self._schedule.path().items():

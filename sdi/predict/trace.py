@@ -10,7 +10,7 @@ import itertools
 import queue
 import time
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -31,6 +31,7 @@ from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import Attempts, SizeKey
 from sdi.predict.program import Built, Created, Enqueued, Gone, NotPredictable, RecordedProgram
 from sdi.predict.rates import MachineCosts
+from sdi.profile.analyse.model import Member
 from sdi.region import Region
 from sdi.runtime.command_graph import CommandNode, SchedulerCore
 from sdi.runtime.engine import Engine
@@ -186,14 +187,20 @@ class PredictedMember(NullDevice):
         number: int,
         node: int,
         kind: MemberKind,
-        memory_nbytes: int,
-        info: Mapping[int, bytes],
+        known: Member,
     ) -> None:
-        super().__init__(number, kind, memory_nbytes, info)
+        """``known``: the member of the profile that it is like."""
+        info = {int(param): b64decode(value) for param, value in known.info.items()}
+        super().__init__(number, kind, known.memory_nbytes, info)
         is_shared = kind.is_host_processor
         unit = f"machine {node}" if is_shared else self.capabilities.unit
         self.capabilities = replace(
-            self.capabilities, node=node, is_near=node == 0, unit=unit, compares=not is_shared
+            self.capabilities,
+            node=node,
+            is_near=node == 0,
+            unit=unit,
+            compares=not is_shared,
+            formats={(order, data_type): uses for order, data_type, uses in known.formats},
         )
         self._memory: Final = number + 1
         tracer.memories[self.capabilities.name] = self._memory
@@ -409,11 +416,7 @@ def trace(program: RecordedProgram, members: int, costs: MachineCosts, times: Gr
     nodes = tuple([number // each for number in range(members)])
     found = MemberTrace(nodes)
     tracer = _Tracer(found)
-    info = {int(param): b64decode(value) for param, value in known.info.items()}
-    devices = [
-        PredictedMember(tracer, number, node, kind, known.memory_nbytes, info)
-        for number, node in enumerate(nodes)
-    ]
+    devices = [PredictedMember(tracer, number, node, kind, known) for number, node in enumerate(nodes)]
     clock = itertools.count(_APART_NS, _APART_NS)
     near, network = [node == 0 for node in nodes], 1 / costs.network_gb_per_s
     links = Links([kind] * members, lambda: next(clock), nodes, near, network=network)

@@ -173,7 +173,8 @@ class Resident:
 class Member:
     """A member of the image; ``kind``: "cpu" or "gpu".  ``node``: the rank of its process in a job;
     ``is_near``: that shares memory with rank 0.  ``memory_nbytes``: its share of its device's; ``info``: its
-    ``clGetDeviceInfo`` by parameter number, in base64; of equal members the first one's.
+    ``clGetDeviceInfo`` by parameter number, in base64; ``formats``: of images, as ``Capabilities`` has them;
+    of equal members the first one's.
     """
 
     name: str
@@ -182,6 +183,7 @@ class Member:
     is_near: bool = True
     memory_nbytes: int = 0
     info: dict[str, str] = field(default_factory=dict)
+    formats: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
