@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import struct
 from base64 import b64decode
 from bisect import bisect_right
@@ -187,15 +188,14 @@ class _Reader:
         pending: list[tuple[int, int]] = []  # when they end, and which they are
         done: tuple[int, int] = (0, -1)  # the last to end so far
         for position, span in enumerate(spans):
-            over = [each for each in pending if each[0] <= span.queued_ns]
-            pending = [each for each in pending if each[0] > span.queued_ns]
-            done = max([done, *over])
+            while pending and pending[0][0] <= span.queued_ns:
+                done = max(done, heapq.heappop(pending))
             after, gap_ns = 0, float(span.queued_ns - before_ns) if position else 0.0
             if done[1] > latest and self._waited(done[0], before_ns, bool(pending)):
                 latest = done[1]
                 after, gap_ns = latest + 1, float(span.queued_ns - done[0])
             yield self._one(span, after, gap_ns)
-            pending.append((span.end_ns, position))
+            heapq.heappush(pending, (span.end_ns, position))
             before_ns = span.queued_ns
 
     def _waited(self, end_ns: int, before_ns: int, has_more: bool) -> bool:

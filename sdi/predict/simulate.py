@@ -93,7 +93,7 @@ class _Simulation:
         self._schedule: Final = Schedule()
         self._tasks: list[int] = []  # of each operation the last one
         self._ends: list[int] = []  # of the commands so far
-        self._behind: dict[int, int] = {}
+        self._joined = (0, -1)  # a task behind so many operations
         self._members_at = 1 + self._PER_NODE * (max(trace.nodes) + 1)
 
     # -- resources ------------------------------------------------------------------------------------------
@@ -186,14 +186,12 @@ class _Simulation:
     # -- commands -------------------------------------------------------------------------------------------
 
     def _all_before(self, number: int) -> list[int]:
-        """A task behind the operations before that number."""
-        if not number:
-            return []
-        if number not in self._behind:
-            first = max([at for at in self._behind if at < number], default=0)
-            earlier = [self._behind[first]] if first else []
-            self._behind[number] = self._join([*earlier, *self._tasks[first:number]])
-        return [self._behind[number]]
+        """A task behind the operations before that number, which is no less than the last one asked for."""
+        joined, task = self._joined
+        if number > joined:
+            earlier = [task] if joined else []
+            self._joined = number, self._join([*earlier, *self._tasks[joined:number]])
+        return [self._joined[1]] if number else []
 
     def _issue(self, traced: TracedCommand, came: int) -> int:
         operations = self._trace.operations[traced.first : traced.stop]

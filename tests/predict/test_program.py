@@ -97,6 +97,15 @@ def test_each_command_has_what_it_took() -> None:
     assert (launch.start_ns, launch.issue_ns) == (10.0, 15.0), "what was held counts not"
 
 
+def test_what_a_launch_waited_for_beside_its_copies_counts() -> None:
+    copies = (
+        CopySpan(2, 0, 1, 64, "k: a", False, 234, 236, 0),
+        CopySpan(3, 1, 0, 64, "read", False, 410, 430, 0),
+    )
+    _, launch, *_ = commands_of(Profile((session(RUN, copies=copies),)))
+    assert launch.start_ns == 4.0 + 4.0, "from 230, when it was issued, to 234, and from 236 to 240"
+
+
 def test_what_cpu_members_did_side_by_side_counts_once() -> None:
     spans = tuple([AssignmentSpan(2, 0, member, 4, 240 + 10 * member, 400, 0) for member in (0, 1)])
     for kind, took in (("gpu", 310.0), ("cpu", 160.0)):

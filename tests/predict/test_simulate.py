@@ -127,9 +127,25 @@ def test_planning_takes_what_the_profile_has_and_what_more_members_add() -> None
     made, before = (traced((0,), (launched(), [kernel(1, 8)])) for _ in range(2))
     made.commands[0].is_known = False
     made.commands[0].plan_ns, before.commands[0].plan_ns = 70.0, 30.0
-    assert causes(simulate(made, FREE, LINEAR, before))["planning"] == 70.0
+    assert causes(simulate(made, FREE, LINEAR, before))["planning"] == 70.0, "it was replayed in the profile"
     made.commands[0].step = replace(launched(), issue_ns=500.0)
     assert causes(simulate(made, FREE, LINEAR, before))["planning"] == 540.0
+
+
+def test_what_a_driver_does_before_a_kernel_holds_its_member() -> None:
+    steps = [replace(launched(), start_ns=ns) for ns in (500.0, 300.0)]
+    found = run(traced((0,), (steps[0], [kernel(1, 8)]), (steps[1], [kernel(1, 8)])))
+    assert causes(found) == {"starting": 800.0, "kernels": 1600.0}
+    costs = replace(FREE, start_us=0.2)
+    soon = run(traced((0,), (launched(), [kernel(1, 8)]), (launched(), [kernel(1, 8)])), costs)
+    assert causes(soon) == {"starting": 200.0, "kernels": 1600.0}, "the second one gets ready meanwhile"
+
+
+def test_queues_do_not_wait_for_each_other() -> None:
+    def reads(queue: int) -> MemberTrace:
+        return traced((0,), (read(0, 0.0, 40.0), []), (replace(read(0, 0.0, 30.0), queue=queue), []))
+
+    assert (run(reads(1)).end_ns, run(reads(2)).end_ns) == (70.0, 40.0)
 
 
 def test_a_launch_of_one_part_among_several_members_is_a_whole_kernel() -> None:
