@@ -90,7 +90,7 @@ class RecordedProgram:
 
 
 def recorded(profile: Profile) -> RecordedProgram:
-    """The session of a profile that computed longest.  Raises NotPredictable."""
+    """The session of a profile that has most launches.  Raises NotPredictable."""
     session = max(profile.sessions, key=lambda each: len(each.launches), default=None)
     if session is None or not session.launches:
         raise NotPredictable("the profile has no launches")
