@@ -18,6 +18,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from sdi import limits
 
@@ -59,6 +60,17 @@ def folder(kind: str) -> str:
         return os.path.join(base(), kind)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file that is kept.  ``content``: None where it is damaged, or none of ours.  ``used_s``: when it was
+    last used, in seconds since 1970.
+    """
+
+    nbytes: int
+    used_s: float
+    content: bytes | None
+
+
 def read(kind: str, name: str) -> bytes | None:
     """The content of a file; None when there is none, or none that is whole.
 
@@ -66,17 +78,57 @@ def read(kind: str, name: str) -> bytes | None:
     """
     own = _own_name(kind, name)
     try:
-        with _opened(kind) as where, open(own, "rb", opener=_in(where, _READ)) as file:
-            found = os.fstat(file.fileno())
-            # Without a name when it has just been replaced.
-            is_one = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1
-            if not is_one or not _is_ours(found) or found.st_size > _NBYTES_MAX:
-                _log.debug("%s of kind %s: not a file of ours", own, kind)
-                return None
-            data = file.read(found.st_size)
-            os.utime(file.fileno())
+        with _opened(kind) as where:
+            return _read(where, own, kind, is_used=True)
     except (OSError, NoCache):
         return None
+
+
+def kinds() -> list[str]:
+    """The kinds of which there is a folder; nothing is made.  Raises NoCache."""
+    try:
+        with os.scandir(base()) as found:
+            return sorted(each.name for each in found if each.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+    except OSError as cause:
+        raise NoCache(str(cause)) from cause
+
+
+def entries(kind: str) -> list[KeptFile]:
+    """All files of a kind, the last used first; they count as used no later for that.  Raises NoCache."""
+    found = []
+    with _opened(kind) as where:
+        for used_ns, nbytes, own in sorted(_own_files(where), reverse=True):
+            with contextlib.suppress(OSError):  # another process has just removed it
+                content = _read(where, own, kind, is_used=False)
+                found.append(KeptFile(nbytes, used_ns / 1e9, content))
+    return found
+
+
+def clear(kind: str) -> tuple[int, int]:
+    """Remove all files of a kind that this module named; how many, and their bytes.  Raises NoCache."""
+    removed = nbytes_removed = 0
+    with _opened(kind) as where:
+        for _, nbytes, own in _own_files(where):
+            with contextlib.suppress(OSError):
+                os.unlink(own, dir_fd=where)
+                removed, nbytes_removed = removed + 1, nbytes_removed + nbytes
+    return removed, nbytes_removed
+
+
+def _read(where: int, own: str, kind: str, is_used: bool) -> bytes | None:
+    """The content of a file in the folder ``where``, None where it is not whole.  Raises OSError."""
+    with open(own, "rb", opener=_in(where, _READ)) as file:
+        found = os.fstat(file.fileno())
+        # Without a name when it has just been replaced.
+        is_one = stat.S_ISREG(found.st_mode) and found.st_nlink <= 1
+        if not is_one or not _is_ours(found) or found.st_size > _NBYTES_MAX:
+            _log.debug("%s of kind %s: not a file of ours", own, kind)
+            return None
+        data = file.read(found.st_size)
+        if is_used:
+            os.utime(file.fileno())
     digest, content = data[:_DIGEST_NBYTES], data[_DIGEST_NBYTES:]
     if _digest(own, content) != digest:
         _log.debug("%s of kind %s is damaged", own, kind)
@@ -193,14 +245,7 @@ def _own_folder(at: int, name: str, path: str) -> int:
 
 def _remove_oldest(where: int, most: int, most_nbytes: int) -> None:
     """Remove files of ours from the folder ``where`` until there are no more, or more bytes, than that."""
-    found = []
-    with os.scandir(where) as entries:
-        for entry in entries:
-            if _OWN_NAME.fullmatch(entry.name):
-                with contextlib.suppress(OSError):  # another process has just removed it
-                    status = os.stat(entry.name, dir_fd=where, follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode):
-                        found.append((status.st_mtime_ns, status.st_size, entry.name))
+    found = _own_files(where)
     left, left_nbytes = len(found), sum(nbytes for _, nbytes, _ in found)
     for _, nbytes, name in sorted(found):
         if left <= most and left_nbytes <= most_nbytes:
@@ -208,6 +253,19 @@ def _remove_oldest(where: int, most: int, most_nbytes: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=where)
         left, left_nbytes = left - 1, left_nbytes - nbytes
+
+
+def _own_files(where: int) -> list[tuple[int, int, str]]:
+    """When each file of ours in the folder ``where`` was last used, in ns, its size and its name."""
+    found = []
+    with os.scandir(where) as there:
+        for entry in there:
+            if _OWN_NAME.fullmatch(entry.name):
+                with contextlib.suppress(OSError):  # another process has just removed it
+                    status = os.stat(entry.name, dir_fd=where, follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        found.append((status.st_mtime_ns, status.st_size, entry.name))
+    return found
 
 
 def _in(where: int, flags: int) -> Callable[[str, int], int]:

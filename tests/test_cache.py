@@ -324,3 +324,24 @@ def test_without_a_cache_there_are_no_turns(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     with cache.turn("k", "one"), cache.turn("k", "one"):
         pass
+
+
+def test_what_is_kept_is_listed_by_kind_the_last_used_first_and_removed(home: Path) -> None:
+    assert cache.kinds() == []
+    for number, name in enumerate(("one", "two", "damaged")):
+        cache.write("k", name, name.encode())
+        for path in home.iterdir():
+            if path.read_bytes().endswith(name.encode()):
+                os.utime(path, (number, number))
+                if name == "damaged":
+                    path.write_bytes(b"x")
+                    os.utime(path, (number, number))
+    (home / "of another").write_text("")
+    found = cache.entries("k")
+    assert [(entry.content, entry.used_s) for entry in found] == [(None, 2.0), (b"two", 1.0), (b"one", 0.0)]
+    assert cache.entries("k") == found, "to list them is no use of them"
+    cache.write("other", "one", b"content")
+    assert cache.kinds() == ["k", "other"]
+    assert cache.clear("k") == (3, sum(entry.nbytes for entry in found))
+    assert [path.name for path in home.iterdir()] == ["of another"]
+    assert cache.read("other", "one") == b"content"

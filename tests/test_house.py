@@ -33,6 +33,7 @@ FLOORS = (
     "cluster",
     "profile.analyse",
     "profile.show",
+    "predict",
     "cli",
 )
 """The package's floors, the lowest first; "nouns": modules at its top.  None imports from one above it."""

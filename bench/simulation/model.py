@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced
 from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.cluster.tree import FIRST, ROOT, children, parent
+from sdi.predict.schedule import Schedule
 from sdi.vmem.directory import HOST
 
 

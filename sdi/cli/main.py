@@ -66,6 +66,14 @@ def _call(options: argparse.Namespace) -> int:
             from sdi.settings import Settings
 
             return explain(options, Settings.from_environ({**os.environ, **_changes(options)}).num_gpus)
+        case "predict":
+            from sdi.cli.predict import foretell
+
+            return foretell(options)
+        case "cache":
+            from sdi.cli.cache import look_after
+
+            return look_after(options)
         case _:
             from sdi.cli.doctor import examine
 
@@ -248,7 +256,48 @@ def _parser() -> argparse.ArgumentParser:
         help="run an application once; say what it used, lacked, and what to set",
     )
     doctor.add_argument("application", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    _add_cache(commands)
+    _add_predict(commands)
     return parser
+
+
+def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    predict = commands.add_parser(
+        "predict",
+        help="say what a recorded run would take on 1 to 64 members, and what limits it",
+        description="Plans a run that 'sdi profile -o DIR' or SDI_PROFILE=DIR recorded for other numbers of "
+        "members, as sdi would, with the measured times of its kernels. Needs no device.",
+    )
+    predict.add_argument("folder", metavar="DIR", help="the profile")
+    predict.add_argument("--members", metavar="LIST", help="numbers of members (default: 1,2,4,8,16,32,64)")
+    predict.add_argument(
+        "--rates",
+        metavar="NAME|FILE",
+        help="costs of copies and launches: h200, h100, pcie, cpu or a TOML file (default: as the profile "
+        "has them)",
+    )
+    predict.add_argument("--speed", default="1", metavar="X", help="kernels are X times as fast as recorded")
+    predict.add_argument("--per-machine", metavar="M", help="members on each machine (default: of the rates)")
+    predict.add_argument("--json", action="store_true", help="print JSON (design/0024 has the fields)")
+    predict.add_argument("--plot", metavar="FILE", help="draw the speed-up over members (.png, .svg, .pdf)")
+
+
+def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    kept = commands.add_parser(
+        "cache",
+        help="list, remove, export or import what runs have learnt",
+        description="Under SDI_SPLIT=auto runs keep what launches taught: times per work-group, shares, "
+        "number of members. The next run of the program begins with it.",
+    )
+    which = kept.add_mutually_exclusive_group()
+    which.add_argument(
+        "--list", action="store_true", help="what is kept, by program and kernel (the default)"
+    )
+    which.add_argument("--clear", action="store_true", help="remove it, and what analysis and compilers kept")
+    which.add_argument("--export", dest="export_to", metavar="FILE", help="write it to a file (JSON)")
+    which.add_argument(
+        "--import", dest="import_from", metavar="FILE", help="take over such a file, of this machine's kind"
+    )
 
 
 class _Version(argparse.Action):
@@ -262,7 +311,7 @@ class _Version(argparse.Action):
 def _changes(options: argparse.Namespace) -> dict[str, str]:
     """The settings that the command line changes."""
     given = {
-        "SDI_NUM_GPUS": options.num_gpus,
+        "SDI_NUM_GPUS": getattr(options, "num_gpus", None),
         "SDI_DEVICES": getattr(options, "devices", None),
         "SDI_SPLIT": getattr(options, "split", None),
     }

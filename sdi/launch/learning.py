@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Container, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 from sdi import cache
 from sdi.devices.capabilities import Capabilities
 from sdi.partition.history import LaunchHistory
 from sdi.partition.learnt import (
     Attempts,
-    Book,
     Learnt,
+    LearntProgram,
+    MemberName,
     SizeKey,
     packed,
-    packed_attempts,
     unpacked,
-    unpacked_attempts,
 )
 
-KIND, ATTEMPTS = "learnt", "attempts"
-_VERSION = 1
+KIND = "learnt"
+VERSION = 2
 """Of what the numbers mean: another one where a time, a shape or a share means something else."""
 _FILES_MAX, _NBYTES_MAX = 512, 16 << 20
 """Programs of which something is kept, and bytes in all; those used longest ago go first."""
@@ -73,11 +71,11 @@ class Pages:
     Owned by: sdi-scheduler.
     """
 
-    def __init__(self, name: str, learning: Learning, members: int) -> None:
+    def __init__(self, name: str, learning: Learning, members: tuple[MemberName, ...]) -> None:
         self._name = name
         self._members = members
         self.learning = learning
-        self._book: Book | None = None
+        self._begun_with: LearntProgram | None = None
         self._pages: dict[str, Page] = {}
         self._attempts: dict[str, Attempts] = {}
 
@@ -89,52 +87,49 @@ class Pages:
         """What became of launches of a kernel that were split at a risk; the same for each of its builds."""
         found = self._attempts.get(kernel)
         if found is None:
-            found = self._read_attempts().get(kernel, Attempts()).begun(self._members)
+            found = self._kept().attempts.get(kernel, Attempts()).begun(len(self._members))
             self._attempts[kernel] = found
         return found
 
     def find(self, kernel: str, size: SizeKey) -> Learnt | None:
         """What earlier runs learnt of a kernel's launches of about that size."""
-        if self._book is None:
-            self._book = self._read()
-        found = self._book.get(kernel, {}).get(size)
-        return found if found is not None and found.assignments <= self._members else None
+        found = self._kept().launches.get(kernel, {}).get(size)
+        return found if found is not None and found.assignments <= len(self._members) else None
 
     def write(self) -> None:
         """Keep what is known now, beside what other processes have written meanwhile."""
-        with cache.turn("learning", self._name):
-            self._write()
-
-    def _write(self) -> None:
         tried = {name: each for name, each in self._attempts.items() if each.stood + each.undone}
-        if tried and tried != (kept := self._read_attempts()):
-            content = packed_attempts(tried | _without(kept, tried))
-            cache.write(ATTEMPTS, self._name, content, _FILES_MAX, _NBYTES_MAX)
         new = {name: found for name, page in self._pages.items() if (found := page.learnt())}
-        if not new:
-            return
-        before = self._read()
-        # The newest first: what is too much is cut off at the end.
-        book = {name: found | _without(before.get(name, {}), found) for name, found in new.items()}
-        book |= _without(before, new)
-        if book != before:
-            cache.write(KIND, self._name, packed(book), _FILES_MAX, _NBYTES_MAX)
+        if tried or new:
+            keep(LearntProgram(self._name, self._members, new, tried, int(time.time())))
 
-    def _read_attempts(self) -> dict[str, Attempts]:
-        content = cache.read(ATTEMPTS, self._name)
-        return {} if content is None else unpacked_attempts(content)
-
-    def _read(self) -> Book:
-        content = cache.read(KIND, self._name)
-        return {} if content is None else unpacked(content)
+    def _kept(self) -> LearntProgram:
+        if self._begun_with is None:
+            self._begun_with = read(self._name) or LearntProgram(self._name, self._members)
+        return self._begun_with
 
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
+def read(name: str) -> LearntProgram | None:
+    """What is kept of a program; None where there is nothing."""
+    content = cache.read(KIND, name)
+    found = None if content is None else unpacked(content)
+    return found if found is not None and found.name == name else None
 
 
-def _without(found: dict[_Key, _Value], others: Container[_Key]) -> dict[_Key, _Value]:
-    return {key: value for key, value in found.items() if key not in others}
+def keep(new: LearntProgram, is_newer: bool = True) -> bool:
+    """Keep this beside what is kept already, or behind that; whether anything of it was new.
+
+    What of it is too much is cut off at the end.
+    """
+    with cache.turn("learning", new.name):
+        before = read(new.name)
+        found = new
+        if before is not None:
+            found = new.over(before) if is_newer else before.over(new)
+        if found == before:
+            return False
+        cache.write(KIND, new.name, packed(found), _FILES_MAX, _NBYTES_MAX)
+        return True
 
 
 class Learning:
@@ -143,7 +138,7 @@ class Learning:
     def __init__(
         self, members: Sequence[Capabilities], now_ns: Callable[[], int] = time.monotonic_ns
     ) -> None:
-        self._members = [(each.kind.name, each.name, each.driver, each.node) for each in members]
+        self._members = tuple([(each.kind.name, each.name, each.driver, each.node) for each in members])
         self._now_ns = now_ns
         self._written_ns = now_ns()
         self._pages: dict[str, Pages] = {}
@@ -152,8 +147,8 @@ class Learning:
         """What is known of a program; None where members were lost.  ``members``: that are left."""
         if members != len(self._members):
             return None
-        name = hashlib.sha256(program + repr((_VERSION, self._members)).encode()).hexdigest()
-        return self._pages.setdefault(name, Pages(name, self, members))
+        name = hashlib.sha256(program + repr((VERSION, self._members)).encode()).hexdigest()
+        return self._pages.setdefault(name, Pages(name, self, self._members))
 
     def look(self) -> None:
         """Keep what is known, if that was not done lately."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -15,10 +16,22 @@ from sdi.vmem.links import Links
 
 def opening(devices: Sequence[Device], application: int, split: str) -> dict[str, object]:
     """For ``Recorder``.  ``application``: its process."""
-    members = [
-        {"name": known.name, "kind": known.kind.name, "node": known.node, "is_near": known.is_near}
-        for known in (device.capabilities for device in devices)
-    ]
+    members, told = [], set[tuple[str, str]]()
+    for known in [device.capabilities for device in devices]:
+        info = {str(param): b64encode(value).decode() for param, value in known.info.items()}
+        alike = (known.kind.name, known.name)
+        members.append(
+            {
+                "name": known.name,
+                "kind": known.kind.name,
+                "node": known.node,
+                "is_near": known.is_near,
+                "memory_nbytes": known.memory_nbytes,
+                "info": {} if alike in told else info,
+                "formats": [] if alike in told else [[*key, uses] for key, uses in known.formats.items()],
+            }
+        )
+        told.add(alike)
     return {"application": application, "members": members, "split": split}
 
 

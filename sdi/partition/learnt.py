@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from sdi.ndrange import Int3
 from sdi.partition.cost import Edges
@@ -19,11 +20,15 @@ _RUNS_MAX = 8
 """After so many runs that took the times of other ways on trust, these are found out anew."""
 _LONGEST_NS = 1e15
 _COUNT_MAX = 1 << 53
+_TEXT_MAX = 4096
+_KEYS = ("program", "members", "launches", "attempts")
 
 SizeKey: TypeAlias = tuple[int, int]
 """Dimensions, bits of the number of work-groups."""
 Book: TypeAlias = dict[str, dict[SizeKey, "Learnt"]]
-"""By kernel and size: all that is kept of one program."""
+"""By kernel and size: what is kept of one program's launches."""
+MemberName: TypeAlias = tuple[str, str, str, int]
+"""Kind, name, driver, node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +92,101 @@ class Attempts:
         return Attempts(self.stood, self.undone, self.runs + 1) if self.runs < _RUNS_MAX else Attempts()
 
 
-def packed_attempts(found: Mapping[str, Attempts]) -> bytes:
-    """Attempts by kernel as bytes; of more kernels the first ones."""
-    kept = list(found.items())[:KERNELS_MAX]
-    return json.dumps({kernel: [each.stood, each.undone, each.runs] for kernel, each in kept}).encode()
+@dataclass(frozen=True, slots=True)
+class LearntProgram:
+    """All that is kept of one program on an image of some members.
+
+    ``name``: of its source, options and members, 64 hexadecimal digits.  ``members``: what each is.
+    ``attempts``: by kernel.  ``written_s``: when, in seconds since 1970; equal ones may differ in that.
+    """
+
+    name: str
+    members: tuple[MemberName, ...]
+    launches: Book = field(default_factory=dict)
+    attempts: Mapping[str, Attempts] = field(default_factory=dict)
+    written_s: int = field(default=0, compare=False)
+
+    def over(self, other: LearntProgram) -> LearntProgram:
+        """What this one says, and what only the other one does; this one's first."""
+        launches = {
+            kernel: found | _without(other.launches.get(kernel, {}), found)
+            for kernel, found in self.launches.items()
+        }
+        return replace(
+            self,
+            launches=launches | _without(other.launches, launches),
+            attempts={**self.attempts, **_without(other.attempts, self.attempts)},
+        )
 
 
-def unpacked_attempts(data: bytes) -> dict[str, Attempts]:
-    """The attempts; empty where the bytes are none."""
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def _without(found: Mapping[_Key, _Value], others: Container[_Key]) -> dict[_Key, _Value]:
+    return {key: value for key, value in found.items() if key not in others}
+
+
+def as_json(found: LearntProgram) -> dict[str, Any]:
+    """As numbers, texts, lists and dictionaries; of more kernels or sizes than that the first ones."""
+    return {
+        "program": found.name,
+        "members": found.members,
+        "written_s": found.written_s,
+        "launches": {
+            kernel: [
+                [
+                    *size,
+                    {str(assignments): ns for assignments, ns in one.group_ns.items()},
+                    one.shape,
+                    one.assignments,
+                    [[shape, edges] for shape, edges in one.edges.items()],
+                    one.runs,
+                ]
+                for size, one in list(sizes.items())[:SIZES_MAX]
+            ]
+            for kernel, sizes in list(found.launches.items())[:KERNELS_MAX]
+        },
+        "attempts": {
+            kernel: [each.stood, each.undone, each.runs]
+            for kernel, each in list(found.attempts.items())[:KERNELS_MAX]
+        },
+    }
+
+
+def from_json(found: Mapping[str, Any]) -> LearntProgram:
+    """What ``as_json`` gave.  Raises ValueError for anything else, whatever it is."""
     try:
-        found = {str(kernel): Attempts(*map(_count, each)) for kernel, each in json.loads(data).items()}
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return {}
-    return found
+        name, members, launches, attempts = (found[key] for key in _KEYS)
+        _require(isinstance(name, str) and re.fullmatch("[0-9a-f]{64}", name) is not None)
+        return LearntProgram(
+            name,
+            tuple([(_text(k), _text(n), _text(d), _count(node)) for k, n, d, node in members]),
+            {
+                _text(kernel): dict(_entry(*entry) for entry in entries[:SIZES_MAX])
+                for kernel, entries in list(launches.items())[:KERNELS_MAX]
+            },
+            {
+                _text(kernel): Attempts(*map(_count, each))
+                for kernel, each in list(attempts.items())[:KERNELS_MAX]
+            },
+            _count(found["written_s"]),
+        )
+    except (TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise ValueError("nothing that can have been learnt") from error
+
+
+def packed(found: LearntProgram) -> bytes:
+    """As bytes, for a file."""
+    return json.dumps(as_json(found)).encode()
+
+
+def unpacked(data: bytes) -> LearntProgram | None:
+    """What was packed; None where the bytes are nothing of the kind."""
+    try:
+        return from_json(json.loads(data))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _count(found: object) -> int:
@@ -108,35 +195,9 @@ def _count(found: object) -> int:
     return number
 
 
-def packed(book: Book) -> bytes:
-    """A book as bytes; of more kernels or sizes than that the first ones."""
-    found = {
-        kernel: [
-            [
-                *size,
-                {str(assignments): ns for assignments, ns in one.group_ns.items()},
-                one.shape,
-                one.assignments,
-                [[shape, edges] for shape, edges in one.edges.items()],
-                one.runs,
-            ]
-            for size, one in list(sizes.items())[:SIZES_MAX]
-        ]
-        for kernel, sizes in list(book.items())[:KERNELS_MAX]
-    }
-    return json.dumps(found).encode()
-
-
-def unpacked(data: bytes) -> Book:
-    """The book; empty where the bytes are none."""
-    try:
-        found = json.loads(data)
-        return {
-            kernel: dict(_entry(*entry) for entry in entries[:SIZES_MAX])
-            for kernel, entries in list(found.items())[:KERNELS_MAX]
-        }
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError):
-        return {}
+def _text(found: object) -> str:
+    _require(isinstance(found, str) and len(found) <= _TEXT_MAX and found.isprintable())
+    return str(found)
 
 
 def _entry(

@@ -36,13 +36,16 @@ class Profiled:
         is_on_host = builder.client[0] in _ON_HOST
         # The bytes of the next write are others; the player says how many.
         counted = 0 if isinstance(command, Write) and is_on_host else nbytes
-        builder.profiled = self._recorder.recording(kind, counted, kernel, shape, is_on_host, builder.told)
+        builder.profiled = self._recorder.recording(
+            kind, counted, kernel, shape, is_on_host, builder.told, self._recorder.asked(command)
+        )
 
     def adopted(self, told: c.Told, command: Command) -> None:
         """Python finishes a command that is in flight."""
         kind, nbytes = described(command)
         # Of a write that was recorded the first one's are known: what came with this one counts.
-        self._recorder.arrived(told.id, told.queue, kind, told.nbytes or nbytes, told.submitted_ns)
+        asked = self._recorder.asked(command)
+        self._recorder.arrived(told.id, told.queue, kind, told.nbytes or nbytes, told.submitted_ns, asked)
 
     def write(self) -> None:
         """Have the recorder write down what the player has done since the last time."""

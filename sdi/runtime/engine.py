@@ -89,7 +89,8 @@ class Engine:
         now_ns = _begun_ns(command)
         actions = self.core.enqueue(queue, command_id, slot, command, waits, now_ns)
         if self._recorder is not None:
-            self._recorder.arrived(command_id, queue, *described(command), now_ns)
+            asked = self._recorder.asked(command)
+            self._recorder.arrived(command_id, queue, *described(command), now_ns, asked)
         self.run(actions, has_more)
 
     def is_settled(self) -> bool:

@@ -170,8 +170,11 @@ class Dispatcher:
                 has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR)
                 buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes)
                 buffer.is_outside = bool(asked("flags") & _USE_HOST_PTR)
+                if self._recorder is not None:
+                    self._recorder.created(record_id, asked("buffer_nbytes"), has_bytes)
                 self._outbox.reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:
+                self._gone(record_id)
                 engine.after_issued(lambda: memory.release(record_id))
             case Op.RECYCLE_BUFFER:
                 self._recycle(record_id, asked("slot"))
@@ -187,6 +190,7 @@ class Dispatcher:
             case Op.SUB_GROUPS:
                 self._ask_sub_groups(entry)
             case Op.RELEASE_BUILD:
+                self._gone(record_id)
                 engine.after_issued(lambda: self._launcher.remove(record_id))
                 self._printing.pop(record_id, None)
             case Op.CREATE_QUEUE:
@@ -209,6 +213,10 @@ class Dispatcher:
                 engine.transfer_done(record_id, asked("status"))
             case _:
                 raise AssertionError(f"the door let {entry.op.name} in")
+
+    def _gone(self, number: int) -> None:
+        if self._recorder is not None:
+            self._recorder.released(number)
 
     def _recycle(self, buffer_id: int, slot: int) -> None:
         """Tell the client when it may use a released buffer again, and that it may not yet."""
@@ -283,6 +291,8 @@ class Dispatcher:
     def _take(self, build_id: int, result: Build) -> None:
         """Have the application's kernels from now on."""
         self._launcher.add(build_id, result)
+        if self._recorder is not None:
+            self._recorder.program(build_id, result.object)
         if self._learning is not None:
             result.begin_with(self._learning.pages(result.object, len(self._memory.members)))
         self.door.built(build_id, [kernel.model for kernel in result.kernels])

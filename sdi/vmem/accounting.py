@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from typing import Protocol
 
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
-from sdi.profile.record.recorder import Recorder
 from sdi.vmem.directory import HOST
 
 
@@ -81,6 +81,31 @@ class _Sum:
     nbytes: int = 0
 
 
+class OperationRecorder(Protocol):
+    """Who is told of each operation beside launches: ``Recorder``, where a session is profiled."""
+
+    def copied(
+        self,
+        command: int,
+        source: int,
+        target: int,
+        nbytes: int,
+        cause: str,
+        is_staged: bool,
+        ticket: Ticket,
+    ) -> None:
+        """A copy between two memories was issued."""
+        ...
+
+    def worked(self, command: int, what: str, member: int, nbytes: int, cause: str, ticket: Ticket) -> None:
+        """Something else was issued on a member, or on the host (-1)."""
+        ...
+
+    def resident(self, member: int, nbytes: int) -> None:
+        """So many bytes are allocated on a member from now on."""
+        ...
+
+
 @dataclass(slots=True)
 class Accounting:
     """All counts of one session.
@@ -94,7 +119,7 @@ class Accounting:
     moved: BytesMoved
     peak_nbytes: list[int]
     events: Events = field(default_factory=Events)
-    recorder: Recorder | None = None
+    recorder: OperationRecorder | None = None
     races: Counter[str] = field(default_factory=Counter)
     on_report: list[Callable[[], None]] = field(default_factory=list)
     nodes: tuple[int, ...] = ()

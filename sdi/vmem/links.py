@@ -50,7 +50,9 @@ class Links:
         nodes: Sequence[int] = (),
         near: Sequence[bool] = (),
         own: Iterable[int] = (),
+        network: float = _NETWORK,
     ) -> None:
+        """``network``: ns per byte between machines, before a copy there is measured."""
         self._clock_ns = now_ns
         self._at_ns: int | None = None
         self._sends_now: Counter[int] = Counter()  # bytes that leave each place, of what goes out together
@@ -64,14 +66,14 @@ class Links:
         self._homes: dict[int, int] = {self._places[HOST]: 1 << HOST}
         for memory in own:
             self._homes[self._places[memory]] = self.home(self._places[memory]) | 1 << memory
-        self._network = _NETWORK  # of links between nodes that were not measured themselves
+        self._network = network  # of links between nodes that were not measured themselves
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
             for target in range(count):
                 ends = [kinds[m - 1] for m in (source, target) if m != HOST]
                 if self.crosses(source, target):
-                    rate = _NETWORK
+                    rate = network
                 elif len(ends) == 2 and ends[0] == ends[1] and nodes[source] == nodes[target]:
                     rate = ends[0].peer_ns_per_byte
                 else:  # two members: through memory that both share

@@ -17,7 +17,7 @@ from sdi.launch.learning import KIND, Learning
 from sdi.partition.balance import Speeds
 from sdi.partition.gain import Rates
 from sdi.partition.history import LaunchHistory
-from sdi.partition.learnt import KERNELS_MAX, SIZES_MAX, Learnt, packed, unpacked
+from sdi.partition.learnt import KERNELS_MAX, SIZES_MAX, Book, Learnt, LearntProgram, packed, unpacked
 
 FACTS = Capabilities("a GPU", GPU, "", "1.0", "0", 1 << 34, {})
 KEY: LaunchHistoryKey = (2, 11, (1, 2))
@@ -219,16 +219,23 @@ BAD: list[object] = [
 ]
 
 
+NAME = "0123456789abcdef" * 4
+
+
+def book_of(launches: Book) -> bytes:
+    return packed(LearntProgram(NAME, (), launches))
+
+
 @pytest.mark.parametrize("content", BAD)
 def test_content_that_nobody_can_have_learnt_is_as_good_as_absent(content: object) -> None:
-    assert unpacked(json.dumps(content).encode()) == {}
+    assert unpacked(json.dumps({**json.loads(book_of({})), "launches": content}).encode()) is None
 
 
 def test_bytes_that_are_no_book_are_as_good_as_absent() -> None:
-    good = packed({"step": {(2, 11): ONE}})
-    assert unpacked(good) == {"step": {(2, 11): ONE}}
+    good = book_of({"step": {(2, 11): ONE}})
+    assert unpacked(good) == LearntProgram(NAME, (), {"step": {(2, 11): ONE}})
     for bad in (b"", b"\xff\0", b"NaN", good[:-1], good.replace(b"100.0", b"NaN"), b"[" * 100_000):
-        assert unpacked(bad) == {}
+        assert unpacked(bad) is None
 
 
 def test_what_is_kept_of_a_program_is_bounded() -> None:
@@ -236,8 +243,8 @@ def test_what_is_kept_of_a_program_is_bounded() -> None:
         f"k{number}": {(1, bits): ONE for bits in range(SIZES_MAX * 2 if number == 0 else 1)}
         for number in range(KERNELS_MAX + 10)
     }
-    found = unpacked(packed(book))
-    assert len(found) == KERNELS_MAX and len(found["k0"]) == SIZES_MAX
+    found = unpacked(book_of(book))
+    assert found is not None and len(found.launches) == KERNELS_MAX and len(found.launches["k0"]) == SIZES_MAX
 
 
 def test_a_cut_for_more_members_than_there_are_is_not_begun_with(home: Path) -> None:

@@ -86,6 +86,7 @@ def test_the_wheel_holds_the_library_and_all_modules_and_nothing_else(wheel: Pat
         "sdi/py.typed",
         "sdi/clc/preprocess/nvidia_macros.json",
         "sdi/clc/preprocess/predefined_names.txt",
+        "sdi/predict/rates.toml",
     }
     libraries = {f"sdi-0.1.0.data/data/{each}" for each in (LIBRARY, PLAYER)}
     assert names - modules - headers == data | libraries

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from sdi.partition.learnt import Attempts, packed_attempts, unpacked_attempts
+from sdi.partition.learnt import Attempts, Learnt, LearntProgram, as_json, from_json, packed, unpacked
 from tests.image_runs import image_environ, run
 
+NAME = "0123456789abcdef" * 4
+MEMBERS = (("gpu", "a GPU", "1.0", 0),) * 2
 PROGRAM = """
 import numpy as np, pyopencl as cl
 ctx = cl.Context(next(p for p in cl.get_platforms() if p.name == "SDI").get_devices())
@@ -40,18 +43,39 @@ def test_what_a_program_learnt_is_there_for_its_next_run(tmp_path: Path, learnt:
 
 
 def test_attempts_that_are_none_are_not_believed() -> None:
-    known = {"claim": Attempts(3, 1, 2), "other": Attempts()}
-    assert unpacked_attempts(packed_attempts(known)) == known
+    known = LearntProgram(NAME, MEMBERS, {}, {"claim": Attempts(3, 1, 2), "other": Attempts()})
+    told = as_json(known)
+    assert from_json(json.loads(json.dumps(told))) == known == unpacked(packed(known))
     for wrong in (
-        b"",
-        b"[]",
-        b"{",
-        b'{"a": [1, 2]',
-        b'{"a": [1, -2, 0]}',
-        b'{"a": [1, 2.5, 0]}',
-        b'{"a": 1}',
+        None,
+        [],
+        {"a": [1, 2, 3, 4]},
+        {"a": [1, -2, 0]},
+        {"a": [1, 2.5, 0]},
+        {"a": 1},
+        {"a\n": [1, 2, 0]},
     ):
-        assert unpacked_attempts(wrong) == {}
+        with pytest.raises(ValueError):
+            from_json({**told, "attempts": wrong})
+    for wrong in (None, "", "x" * 64, 5):
+        with pytest.raises(ValueError):
+            from_json({**told, "program": wrong})
+    for wrong in (None, [["gpu", "a GPU", "1.0"]], [["gpu", "a GPU", "1.0", -1]], [["gpu", 5, "1.0", 0]]):
+        with pytest.raises(ValueError):
+            from_json({**told, "members": wrong})
+
+
+def test_what_one_knows_counts_before_what_only_the_other_knows() -> None:
+    def learnt(ns: float) -> Learnt:
+        return Learnt({1: ns}, (1, 1, 1), 1, {})
+
+    one = LearntProgram(NAME, MEMBERS, {"k": {(1, 5): learnt(1.0)}}, {"k": Attempts(1, 0)}, 7)
+    other = LearntProgram(
+        NAME, MEMBERS, {"k": {(1, 5): learnt(2.0), (1, 6): learnt(3.0)}, "m": {}}, {"m": Attempts(2, 0)}, 9
+    )
+    both = one.over(other)
+    assert both.launches == {"k": {(1, 5): learnt(1.0), (1, 6): learnt(3.0)}, "m": {}}
+    assert (both.attempts, both.written_s) == ({"k": Attempts(1, 0), "m": Attempts(2, 0)}, 7)
 
 
 def test_what_stands_has_to_make_up_for_what_is_undone() -> None:

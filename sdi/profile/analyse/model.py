@@ -7,13 +7,16 @@ Times are ns of the host's monotonic clock, 0 where something never came so far.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 HOST = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command of the application.  ``kind``: "launch", "read", "write", "copy", "fill", "map" ..."""
+    """One command of the application.  ``kind``: "launch", "read", "write", "copy", "fill", "map" ...
+    ``asked``: the number of what it asks for, 0 where that was not recorded.
+    """
 
     id: int
     queue: int
@@ -24,6 +27,42 @@ class Command:
     start_ns: int
     end_ns: int
     status: int
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCommand:
+    """What commands of this number ask for: ``row`` as ``profile/record/asked.py`` has it."""
+
+    id: int
+    row: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltProgram:
+    """``object``: what it can be made from again, packed, in base64."""
+
+    id: int
+    at_ns: int
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedBuffer:
+    """``is_defined``: the application has filled it."""
+
+    id: int
+    at_ns: int
+    nbytes: int
+    is_defined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A buffer or program of which the application has no use any more."""
+
+    id: int
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +172,18 @@ class Resident:
 @dataclass(frozen=True, slots=True)
 class Member:
     """A member of the image; ``kind``: "cpu" or "gpu".  ``node``: the rank of its process in a job;
-    ``is_near``: that shares memory with rank 0.
+    ``is_near``: that shares memory with rank 0.  ``memory_nbytes``: its share of its device's; ``info``: its
+    ``clGetDeviceInfo`` by parameter number, in base64; ``formats``: of images, as ``Capabilities`` has them;
+    of equal members the first one's.
     """
 
     name: str
     kind: str
     node: int = 0
     is_near: bool = True
+    memory_nbytes: int = 0
+    info: dict[str, str] = field(default_factory=dict)
+    formats: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +238,10 @@ class SessionProfile:
     link_ns: dict[tuple[int, int], float] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
     explained: dict[str, ExplainedKernel] = field(default_factory=dict)
+    asked: tuple[AskedCommand, ...] = ()
+    programs: tuple[BuiltProgram, ...] = ()
+    buffers: tuple[CreatedBuffer, ...] = ()
+    released: tuple[Released, ...] = ()
 
     def node(self, memory: int) -> int:
         """The node that a memory belongs to; the host's is 0."""

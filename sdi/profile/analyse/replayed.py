@@ -14,7 +14,7 @@ from sdi.wire.layout import layout
 from sdi.wire.profile import LOG_COMMAND, LOG_TURN, LOGGED
 
 _LINE = layout(LOGGED)
-_MARKER: list[Any] = ["marker", 0, "", 0, False, []]
+_MARKER: list[Any] = ["marker", 0, "", 0, False, [], 0]
 Rows = dict[str, list[list[Any]]]
 
 
@@ -46,7 +46,7 @@ def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> set[in
         if what == LOG_TURN:
             rows["turn"].append([began_ns, ended_ns, ended_ns - began_ns])  # it never sleeps
             continue
-        kind, nbytes, kernel, shape, is_on_host, operations = recordings[which]
+        kind, nbytes, kernel, shape, is_on_host, operations, *asked = recordings[which]
         if what != LOG_COMMAND:
             of, *operation = operations[what]
             if of == "piece":
@@ -60,7 +60,8 @@ def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> set[in
             taken_over |= {number} if shape else set()
         else:
             nbytes = own_nbytes or nbytes
-            rows["command"].append([number, queue, kind, nbytes, began_ns, began_ns, start_ns, end_ns, 0])
+            times = began_ns, began_ns, start_ns, end_ns
+            rows["command"].append([number, queue, kind, nbytes, *times, 0, *asked])
             if is_on_host:
                 rows["work"].append([number, kind, -1, nbytes, kind, start_ns, end_ns, 0])
     return taken_over

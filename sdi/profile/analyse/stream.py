@@ -9,15 +9,19 @@ from typing import Any, TypeVar
 
 from sdi.profile.analyse.calls import read_calls
 from sdi.profile.analyse.model import (
+    AskedCommand,
     AssignmentSpan,
+    BuiltProgram,
     Command,
     CopySpan,
+    CreatedBuffer,
     ExplainedKernel,
     LaunchShape,
     LaunchSpan,
     Member,
     PatternRow,
     Profile,
+    Released,
     Resident,
     SessionProfile,
     Turn,
@@ -70,7 +74,7 @@ def read_session(path: Path) -> SessionProfile | None:
                 raise ProfileError(f"{path}, line {number}: {error}") from error
     if opening is None:
         return None
-    if not isinstance(opening, dict) or opening.get("version") not in (OLDER, VERSION):
+    if not isinstance(opening, dict) or opening.get("version") not in (*OLDER, VERSION):
         raise ProfileError(f"{path}: not a profile of version {VERSION}")
 
     try:
@@ -113,6 +117,10 @@ def _session(
         residents=of("resident", Resident),
         link_ns={(source, target): ns for source, target, ns in closing.get("link_ns", ())},
         events=closing.get("events", {}),
+        asked=of("asked", AskedCommand),
+        programs=of("program", BuiltProgram),
+        buffers=of("buffer", CreatedBuffer),
+        released=of("release", Released),
         explained={
             name: ExplainedKernel(
                 tuple(map(tuple, one["arguments"])),

@@ -20,21 +20,27 @@ from pathlib import Path
 from typing import TypeVar
 
 from sdi import whole_file
+from sdi.commands import Command
 from sdi.devices.ticket import Ticket
+from sdi.profile.record.asked import comparable, row_of
 
 _log = logging.getLogger("sdi.profile")
 _T = TypeVar("_T")
 
-VERSION = 2
-OLDER = 1
-"""This one could not tell of replays; all else is the same."""
+VERSION = 3
+OLDER = (1, 2)
+"""The first could not tell of replays, neither what commands asked for; all else is the same."""
 PERIOD_S = 0.1
 """How often rows are written: what a service that is killed can lose."""
+_ASKED_MAX = 4096
+"""So many commands are known to have been asked for before."""
 _ROWS_MAX = 100
 """Rows in a line: turning more into text at a time would hold up the service's other threads."""
 
 COLUMNS = {
-    "command": ("id", "queue", "kind", "nbytes", "queued_ns", "submitted_ns", "start_ns", "end_ns", "status"),
+    "command": (
+        "id", "queue", "kind", "nbytes", "queued_ns", "submitted_ns", "start_ns", "end_ns", "status", "asked",
+    ),
     "launch": (
         "command", "kernel", "shape", "known", "begin_ns", "bound_ns", "issued_ns", "held_ns",
     ),
@@ -47,13 +53,19 @@ COLUMNS = {
     "turn": ("start_ns", "end_ns", "cpu_ns"),
     "build": ("start_ns", "end_ns", "cpu_ns"),
     "resident": ("member", "at_ns", "nbytes"),
-    "recording": ("id", "kind", "nbytes", "kernel", "shape", "is_on_host", "operations"),
+    "recording": ("id", "kind", "nbytes", "kernel", "shape", "is_on_host", "operations", "asked"),
     "replayed": ("lines",),
+    "asked": ("id", "row"),
+    "program": ("id", "at_ns", "object"),
+    "buffer": ("id", "at_ns", "nbytes", "is_defined"),
+    "release": ("id", "at_ns"),
 }  # fmt: skip
 """The rows of each kind.  Times are of the host's monotonic clock; 0: it never came to that.  ``status``: 0,
 or -1 when it failed; a command's is its event's.  Memories (``source``, ``target``): 0 is the host, m + 1 is
 member m; ``member`` -1 is the host.  ``known``: "binding" or "plan" when a launch used an earlier one.
 Of commands that the player executed there are ``recording`` and ``replayed``, see ``replayed.py``.
+``asked``: what equal commands ask for, see ``asked.py``; ``program``: packed objects, in base64;
+``release``: of a buffer or a program.  With these ``sdi predict`` plans all of it again.
 An assignment is a "piece" in the files: so it was named when they were first written."""
 
 
@@ -70,6 +82,9 @@ class Recorder:
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
         self._rows: deque[tuple[object, ...]] = deque()
         self._open: dict[int, tuple[int, str, int, int]] = {}
+        self._asked_by: dict[int, int] = {}
+        self._asked: dict[Command, int] = {}
+        self._num_asked = 0
         self._unfinished: list[tuple[object, ...]] = []
         self._shapes = self._recordings = 0
         self._begun = (0, 0)
@@ -88,15 +103,42 @@ class Recorder:
 
     # -- commands: sdi-scheduler ------------------------------------------------------------------------
 
-    def arrived(self, command: int, queue: int, kind: str, nbytes: int, now_ns: int) -> None:
+    def arrived(self, command: int, queue: int, kind: str, nbytes: int, now_ns: int, asked: int = 0) -> None:
         """A command came from the application.  ``nbytes``: that it reads, writes, copies or fills."""
         self._open[command] = (queue, kind, nbytes, now_ns)
+        self._asked_by[command] = asked
+
+    def asked(self, command: Command) -> int:
+        """The number by which rows refer to what ``command`` asks for."""
+        known = comparable(command)
+        number = self._asked.get(known, 0)
+        if not number:
+            if len(self._asked) >= _ASKED_MAX:
+                self._asked.clear()
+            self._num_asked += 1
+            number = self._asked[known] = self._num_asked
+            self._rows.append(("asked", number, row_of(known)))
+        return number
+
+    def program(self, build: int, packed: bytes) -> None:
+        """A program was built; ``packed``: what it can be made from again."""
+        text = b2a_base64(packed, newline=False).decode()
+        self._rows.append(("program", build, time.monotonic_ns(), text))
+
+    def created(self, buffer: int, nbytes: int, is_defined: bool) -> None:
+        """A buffer was made, which the application has filled if it ``is_defined``."""
+        self._rows.append(("buffer", buffer, time.monotonic_ns(), nbytes, int(is_defined)))
+
+    def released(self, number: int) -> None:
+        """A buffer or a program has gone."""
+        self._rows.append(("release", number, time.monotonic_ns()))
 
     def finished(self, command: int, submitted_ns: int, start_ns: int, end_ns: int, status: int) -> None:
         """A command has its final status and times."""
         came = self._open.pop(command, None)
         if came is not None:
-            self._rows.append(("command", command, *came, submitted_ns, start_ns, end_ns, status))
+            asked = self._asked_by.pop(command, 0)
+            self._rows.append(("command", command, *came, submitted_ns, start_ns, end_ns, status, asked))
 
     def launched(
         self, command: int, kernel: str, shape: int, known: str, begin_ns: int, bound_ns: int, held_ns: int
@@ -148,10 +190,21 @@ class Recorder:
         shape: int,
         is_on_host: bool,
         operations: Sequence[tuple[object, ...]],
+        asked: int = 0,
     ) -> int:
         """What commands come to that refer to the number returned."""
         self._recordings += 1
-        told = ("recording", self._recordings, kind, nbytes, kernel, shape, is_on_host, list(operations))
+        told = (
+            "recording",
+            self._recordings,
+            kind,
+            nbytes,
+            kernel,
+            shape,
+            is_on_host,
+            list(operations),
+            asked,
+        )
         self._rows.append(told)
         return self._recordings
 
@@ -197,7 +250,8 @@ class Recorder:
         self._thread.join()
         now_ns = time.monotonic_ns()
         for command, came in self._open.items():
-            self._rows.append(("command", command, *came, 0, 0, 0, 0))
+            asked = self._asked_by.pop(command, 0)
+            self._rows.append(("command", command, *came, 0, 0, 0, 0, asked))
         self._open.clear()
         self._write(True)
         self._put(["close", {"closed_ns": now_ns, **closing}])
