@@ -135,19 +135,23 @@ class Keeper:
         budgets = [history.cell] + ([epoch.cell] if epoch is not None else [])
         is_watched = epoch is not None or not history.is_fixed
         builder = Builder(self._table, guards, budgets, history.watch if is_watched else 0)
-        for used in launch_plan.plan.buffers:
-            builder.guard_layout(used.buffer)
-        if not builder.states(launch_plan, recording.changes):
+        chunk = launch_plan.chunks[0]
+        for buffer in chunk.buffers:
+            builder.guard_layout(buffer)
+        if not builder.states(chunk, recording.changes):
             return
         for at, test in tests:
             builder.tested(at, test)
         key = (masked, tuple(builder.guards), recording.where, tuple(tests))
         if self._table.has(key) or not builder.transfers(recording.transfers):
             return
+        together = builder.together(recording)
+        if together is None:
+            return
         for member, assignment, bound in zip(recording.where, recording.assignments, kernels, strict=False):
             shape = (assignment.groups, recording.local_size, recording.work_dim)
             native = self._table.members[member].launch(bound, *shape)
-            if native is None or not builder.launch(member, native, assignment, holes, launch_plan):
+            if native is None or not builder.launch(member, native, assignment, holes, chunk, together):
                 return
         self._table.add(
             builder,
@@ -160,7 +164,7 @@ class Keeper:
                 key,
                 launch,
                 recording.transfers,
-                recording.changes,
+                recording.moves,
                 builder.uses,
                 launch_plan,
                 recording,

@@ -182,6 +182,11 @@ class Dispatcher:
                 events = memory.accounting.events
                 events.host_compared_nbytes += asked("compared_nbytes")
                 events.host_copied_nbytes += asked("copied_nbytes")
+            case Op.REACH:
+                if memory.reaches.tell(record_id, memory.known(entry.reached)) and self._player is not None:
+                    self._player.changed()
+            case Op.RELEASE_REACH:
+                engine.after_issued(lambda: memory.reaches.untell(record_id))
             case Op.BUILD | Op.COMPILE | Op.LINK:
                 self._build(entry)
             case Op.SUB_GROUPS:
@@ -225,6 +230,7 @@ class Dispatcher:
         self.door.recycled(told.id, told.stage != STAGE_IN_USE)
         recycling, buffer = self._memory.recycling, self._memory.buffer(told.id)
         if told.stage == STAGE_RECYCLED:
+            self._memory.reaches.forget(told.id)
             recycling.keep(buffer, told.recycled_ns)
             return
         recycling.take(buffer)

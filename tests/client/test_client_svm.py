@@ -88,9 +88,20 @@ class Svm:
         return self.cl.last(op)
 
     def launched(self, kernel: int) -> list[int]:
-        """Launch; the regions that the record names."""
+        """Launch; the regions that the record names, and what it names told of before."""
         self.cl.launch(self.queue, kernel)
-        return regions_of(self.last("NDRANGE"))
+        record = self.last("NDRANGE")
+        return regions_of(record) + self.told(record["reach"])
+
+    def told(self, reach: int) -> list[int]:
+        """The regions that ``reach`` stands for."""
+        if not reach:
+            return []
+        assert reach not in [r["id"] for r in self.cl.records("RELEASE_REACH")]
+        (record,) = (r for r in self.cl.records("REACH") if r["id"] == reach)
+        tail = bytes.fromhex(record["tail"])
+        assert len(tail) == 8 * record["num_regions"]
+        return list(struct.unpack(f"<{record['num_regions']}Q", tail))
 
 
 def regions_of(record: dict) -> list[int]:
@@ -276,7 +287,10 @@ def kernels_that_follow_pointers_name_the_regions_that_live(cl: Cl) -> None:
     cl.clSVMFree(svm.context, d)
     cl.check(svm.reach(follow, c))
     assert svm.launched(follow) == [second, third]
-    assert svm.launched(clone) == [second, third]
+    assert svm.launched(clone) == [second, third, fourth, fourth]  # of which the service knows what is gone
+    num = len(cl.records("REACH"))
+    cl.check(svm.reach(follow, c))  # as it is
+    assert svm.launched(follow) == [second, third] and len(cl.records("REACH")) == num
     again = svm.alloc(5000)  # takes the place and the number of what was freed
     assert again == d and svm.last("REUSE_BUFFER")["id"] == fourth
     assert svm.launched(clone)[:2] == [second, third]
@@ -442,7 +456,8 @@ def regions_are_freed_while_another_thread_launches(cl: Cl) -> None:
         for _ in range(100):
             cl.launch(svm.queue, kernel)
         until(lambda freed=freed: len(cl.records("RECYCLE_BUFFER")) == freed)
-        assert svm.launched(kernel) == [number]
+        assert svm.launched(kernel)[0] == number  # which of the others live, the service knows
+        assert set(svm.told(cl.last("NDRANGE")["reach"])) <= {r["id"] for r in cl.records("CREATE_BUFFER")}
     found = [regions_of(record) for record in cl.records("NDRANGE")]
     assert all(regions[0] == number and 0 not in regions for regions in found)
     assert all(len(set(regions)) == len(regions) for regions in found)

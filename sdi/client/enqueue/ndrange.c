@@ -137,7 +137,8 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         return status;
     struct sdi_record record;
     size_t args_nbytes = kernel->table->payload_nbytes;
-    size_t most_regions = sdi_kernel_regions_most(kernel, range.kernel);
+    bool is_by_address = sdi_kernel_is_by_address(kernel, range.kernel);
+    size_t most_regions = is_by_address ? kernel->table->num_args : 0;
     struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false,
                                                    args_nbytes + most_regions * sizeof(uint64_t));
     if (!body) {
@@ -157,7 +158,8 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
     body->args_nbytes = (uint32_t)args_nbytes;
     body->member = sdi_queue_member(queue);
     memcpy(record.tail, kernel->payload, args_nbytes);
-    if (most_regions) {
+    if (is_by_address) {
+        body->reach = sdi_kernel_reach(kernel);
         body->num_regions = (uint32_t)sdi_kernel_regions(kernel, (uint64_t *)(record.tail + args_nbytes));
         sdi_record_cut(&record, args_nbytes + body->num_regions * sizeof(uint64_t));
     }

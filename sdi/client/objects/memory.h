@@ -80,11 +80,17 @@ cl_mem sdi_region_of(const void *at, size_t *offset);
 /* No lock held.  The same for `nbytes` from there on, for a command; CL_SUCCESS or the code for what is wrong: also
  * where there is none. */
 cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_mem *region, size_t *offset);
-/* How many regions a launch of a kernel names at most; 0: its arguments may be anywhere, since on its device (`table`) it
- * follows no pointer, and all of them are whole regions. */
-size_t sdi_kernel_regions_most(cl_kernel kernel, const struct sdi_kernel_table *table);
-/* No lock held.  Writes the ids of those that live, which a launch names; how many these are. */
+/* Whether launches of a kernel use regions where the application knows them; false: its arguments may be anywhere, since
+ * on its device (`table`) it follows no pointer, and all of them are whole regions. */
+bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *table);
+/* No lock held.  Writes the ids of the regions that its arguments name, at most one each; how many these are. */
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids);
+/* What it may reach beside them, as launches name it; 0: nothing. */
+uint64_t sdi_kernel_reach(cl_kernel kernel);
+/* Client lock held.  One more kernel has it, or one less; NULL: nothing. */
+struct sdi_reach;
+void sdi_reach_ref(struct sdi_reach *reach);
+void sdi_reach_unref(struct sdi_reach *reach);
 
 /* ---- bytes.c ---------------------------------------------------------------------------------------------- */
 

@@ -77,8 +77,7 @@ struct sdi_kernel {
     uint32_t *indices; /* by the program's targets: among the build's tables; SDI_NO_KERNEL: not built */
     unsigned char *payload; /* the arguments as an NDRANGE record has them */
     struct sdi_bound *bound;
-    struct sdi_bound *regions; /* of shared virtual memory that it may reach beside its arguments */
-    size_t num_regions;
+    struct sdi_reach *reach; /* of shared virtual memory, beside its arguments; or NULL */
 };
 SDI_FITS(struct sdi_kernel);
 

@@ -7,6 +7,7 @@ enum { ALIGNMENT_MAX = 4096 }; /* places in the arena are whole pages */
 
 static cl_mem *regions; /* by address; client lock */
 static size_t num_regions, room;
+static uint64_t num_freed; /* regions; client lock */
 
 static void forget(void)
 {
@@ -29,16 +30,21 @@ static size_t num_below(const char *at)
     return low;
 }
 
+/* Client lock held.  The region that has the byte at `at`; NULL: there is none. */
+static cl_mem find(const void *at)
+{
+    size_t below = num_below(at);
+    cl_mem found = below ? regions[below - 1] : NULL;
+    return found && (size_t)((const char *)at - found->bytes) < found->nbytes ? found : NULL;
+}
+
 cl_mem sdi_region_of(const void *at, size_t *offset)
 {
     if (!sdi_session.has_svm || (uintptr_t)at - (uintptr_t)sdi_session.arena >= sdi_session.arena_nbytes)
         return NULL;
     sdi_lock(); /* what is found may be freed by another thread as soon as it is let go of */
-    size_t below = num_below(at);
-    cl_mem found = below ? regions[below - 1] : NULL;
+    cl_mem found = find(at);
     *offset = found ? (size_t)((const char *)at - found->bytes) : 0;
-    if (found && *offset >= found->nbytes)
-        found = NULL;
     sdi_unlock();
     return found;
 }
@@ -99,6 +105,7 @@ void sdi_clSVMFree(cl_context context, void *pointer)
         region = regions[below - 1];
         memmove(regions + below - 1, regions + below, (num_regions - below) * sizeof *regions);
         num_regions--;
+        num_freed++;
     }
     sdi_unlock();
     if (region)
@@ -134,24 +141,90 @@ cl_int sdi_clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void 
     return CL_SUCCESS;
 }
 
+/* ---- what kernels may reach beside their arguments: told to the service once ------------------------------------- */
+
+struct sdi_reach {
+    uint32_t refs; /* client lock */
+    uint64_t id;
+    uint64_t num_freed; /* regions, when it was told */
+    size_t num;
+    void *pointers[]; /* as the application gave them */
+};
+
+void sdi_reach_ref(struct sdi_reach *reach)
+{
+    if (reach)
+        reach->refs++;
+}
+
+void sdi_reach_unref(struct sdi_reach *reach)
+{
+    if (!reach || --reach->refs)
+        return;
+    sdi_send_bare(SDI_OP_RELEASE_REACH, reach->id);
+    free(reach);
+}
+
+/* Client lock held.  Tells the service which regions these are. */
+static cl_int tell(struct sdi_reach *reach, cl_context context)
+{
+    struct sdi_rec_reach *record = NULL;
+    size_t nbytes = sizeof *record + reach->num * sizeof(uint64_t);
+    if (nbytes <= SDI_MAX_RECORD_NBYTES)
+        record = malloc(nbytes);
+    if (!record)
+        return CL_OUT_OF_HOST_MEMORY;
+    *record = (struct sdi_rec_reach){.nbytes = (uint32_t)nbytes, .op = SDI_OP_REACH, .num_regions = reach->num};
+    cl_int status = CL_SUCCESS;
+    uint64_t *ids = (uint64_t *)(record + 1);
+    for (size_t i = 0; i < reach->num && !status; i++) {
+        cl_mem region = find(reach->pointers[i]);
+        if (region && region->context == context)
+            ids[i] = region->object.id;
+        else
+            status = CL_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < reach->num && !status; i++)
+        sdi_named(find(reach->pointers[i]));
+    record->id = reach->id = sdi_next_id();
+    reach->num_freed = num_freed;
+    if (!status)
+        status = sdi_send(record, nbytes);
+    free(record);
+    return status;
+}
+
+/* Client lock held. */
+static cl_int set_reach(cl_kernel kernel, size_t num, void *const *pointers)
+{
+    struct sdi_reach *reach = kernel->reach;
+    size_t nbytes = num * sizeof *pointers;
+    if (reach && reach->num == num && reach->num_freed == num_freed && !memcmp(reach->pointers, pointers, nbytes))
+        return CL_SUCCESS;
+    reach = NULL;
+    if (num) {
+        reach = malloc(sizeof *reach + nbytes);
+        if (!reach)
+            return CL_OUT_OF_HOST_MEMORY;
+        *reach = (struct sdi_reach){.refs = 1, .num = num};
+        memcpy(reach->pointers, pointers, nbytes);
+        cl_int status = tell(reach, kernel->program->context);
+        if (status) {
+            free(reach);
+            return status;
+        }
+    }
+    sdi_reach_unref(kernel->reach);
+    kernel->reach = reach;
+    return CL_SUCCESS;
+}
+
 static cl_int set_regions(cl_kernel kernel, size_t num, void *const *pointers)
 {
-    struct sdi_bound *found = num ? calloc(num, sizeof *found) : NULL;
-    if (num && !found)
-        return CL_OUT_OF_HOST_MEMORY;
-    for (size_t i = 0; i < num; i++) {
-        size_t offset;
-        cl_mem region = sdi_region_of(pointers[i], &offset);
-        if (!region || region->context != kernel->program->context) {
-            free(found);
-            return CL_INVALID_VALUE;
-        }
-        found[i] = (struct sdi_bound){.buffer = region, .id = region->object.id, .set = true};
-    }
-    free(kernel->regions);
-    kernel->regions = found;
-    kernel->num_regions = num;
-    return CL_SUCCESS;
+    sdi_lock(); /* what is told may be freed by another thread as soon as it is let go of */
+    cl_int status = set_reach(kernel, num, pointers);
+    sdi_unlock();
+    return status;
 }
 
 cl_int sdi_clSetKernelExecInfo(cl_kernel kernel, cl_uint param, size_t size, const void *value)
@@ -187,22 +260,25 @@ static size_t add_region(const struct sdi_bound *bound, uint64_t *id)
     return 1;
 }
 
-size_t sdi_kernel_regions_most(cl_kernel kernel, const struct sdi_kernel_table *table)
+bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *table)
 {
     bool is_by_address = table->follows_pointers;
     for (uint32_t i = 0; i < kernel->table->num_args && !is_by_address; i++)
         is_by_address = kernel->bound[i].is_inner;
-    return is_by_address ? kernel->table->num_args + kernel->num_regions : 0;
+    return is_by_address;
+}
+
+uint64_t sdi_kernel_reach(cl_kernel kernel)
+{
+    return kernel->reach ? kernel->reach->id : 0;
 }
 
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids)
 {
     size_t num = 0;
-    sdi_lock(); /* meanwhile other threads free regions that this launch need not reach */
+    sdi_lock(); /* meanwhile other threads free regions */
     for (uint32_t i = 0; i < kernel->table->num_args; i++)
         num += add_region(&kernel->bound[i], ids + num);
-    for (size_t i = 0; i < kernel->num_regions; i++)
-        num += add_region(&kernel->regions[i], ids + num);
     sdi_unlock();
     return num;
 }
