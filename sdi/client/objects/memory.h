@@ -38,7 +38,8 @@ struct sdi_buffer {
     size_t origin, nbytes;
     cl_ulong flags;
     cl_mem parent;                 /* held: of which the application made this part; or NULL */
-    bool is_region;                /* root: of shared virtual memory */
+    bool is_region;                /* root: of shared virtual memory; with a `host_ptr` the application's is apart */
+    bool is_watched;               /* such a one: the kernel knows which of its pages the application wrote */
     bool uses_svm;                 /* made of a pointer to that: `host_ptr`, which is where its bytes are */
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
     char *bytes;                   /* root: first byte in the arena */
@@ -87,10 +88,26 @@ bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *t
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids);
 /* What it may reach beside them, as launches name it; 0: nothing. */
 uint64_t sdi_kernel_reach(cl_kernel kernel);
+/* No lock held.  Adds the application's own memory of these to `*uses`, see sdi_host_use. */
+struct sdi_use;
+cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses);
 /* Client lock held.  One more kernel has it, or one less; NULL: nothing. */
 struct sdi_reach;
 void sdi_reach_ref(struct sdi_reach *reach);
 void sdi_reach_unref(struct sdi_reach *reach);
+
+/* ---- fine.c: fine-grained regions where members have copies -------------------------------------------------- */
+
+/* No lock held.  Gives the application memory of its own at a new region's address. */
+cl_int sdi_region_apart(cl_mem region);
+/* Client lock held, a root goes: its place in the arena is seen there again; false: it can't be, and nobody else may
+ * have the place. */
+bool sdi_region_together(cl_mem region);
+/* No lock held, by one thread at a time for each region.  Marks the pages of these bytes that the application wrote since
+ * the last time; false: nobody knows. */
+bool sdi_region_written(cl_mem region, size_t begin, size_t end, uint8_t *written);
+/* Where the application finds a region. */
+static inline char *sdi_region_at(cl_mem region) { return region->host_ptr ? region->host_ptr : region->bytes; }
 
 /* ---- bytes.c ---------------------------------------------------------------------------------------------- */
 

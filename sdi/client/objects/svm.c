@@ -2,7 +2,7 @@
  * kernels find it that follow pointers; to all others it is a buffer like any. */
 #include "objects/memory.h"
 
-#define REGION_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
+#define ACCESS_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
 enum { ALIGNMENT_MAX = 4096 }; /* places in the arena are whole pages */
 
 static cl_mem *regions; /* by address; client lock */
@@ -22,7 +22,7 @@ static size_t num_below(const char *at)
     size_t low = 0, high = num_regions;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (regions[middle]->bytes <= at)
+        if (sdi_region_at(regions[middle]) <= at)
             low = middle + 1;
         else
             high = middle;
@@ -35,7 +35,7 @@ static cl_mem find(const void *at)
 {
     size_t below = num_below(at);
     cl_mem found = below ? regions[below - 1] : NULL;
-    return found && (size_t)((const char *)at - found->bytes) < found->nbytes ? found : NULL;
+    return found && (size_t)((const char *)at - sdi_region_at(found)) < found->nbytes ? found : NULL;
 }
 
 cl_mem sdi_region_of(const void *at, size_t *offset)
@@ -44,7 +44,7 @@ cl_mem sdi_region_of(const void *at, size_t *offset)
         return NULL;
     sdi_lock(); /* what is found may be freed by another thread as soon as it is let go of */
     cl_mem found = find(at);
-    *offset = found ? (size_t)((const char *)at - found->bytes) : 0;
+    *offset = found ? (size_t)((const char *)at - sdi_region_at(found)) : 0;
     sdi_unlock();
     return found;
 }
@@ -68,30 +68,44 @@ static bool add(cl_mem region)
         regions = grown;
         room = more;
     }
-    size_t at = num_below(region->bytes);
+    size_t at = num_below(sdi_region_at(region));
     memmove(regions + at + 1, regions + at, (num_regions - at) * sizeof *regions);
     regions[at] = region;
     num_regions++;
     return true;
 }
 
+/* Whether regions can be had with these flags: every device of a session has the same kinds. */
+static bool are_flags_valid(cl_ulong flags)
+{
+    cl_ulong kinds = 0, access = flags & ACCESS_FLAGS;
+    size_t nbytes;
+    const void *fact = sdi_fact(0, CL_DEVICE_SVM_CAPABILITIES, &nbytes);
+    if (fact)
+        memcpy(&kinds, fact, sizeof kinds);
+    cl_ulong known = ACCESS_FLAGS | (kinds & CL_DEVICE_SVM_FINE_GRAIN_BUFFER ? CL_MEM_SVM_FINE_GRAIN_BUFFER : 0);
+    return !(flags & ~known) && !(access & (access - 1));
+}
+
 void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint alignment)
 {
     cl_int status;
-    if (!sdi_is_context(context) || !sdi_session.has_svm || flags & ~(cl_ulong)REGION_FLAGS || flags & (flags - 1)
-        || nbytes == 0 || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1)
-        || alignment > ALIGNMENT_MAX)
+    if (!sdi_is_context(context) || !sdi_session.has_svm || !are_flags_valid(flags) || nbytes == 0
+        || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1) || alignment > ALIGNMENT_MAX)
         return NULL;
-    cl_mem region = sdi_new_memory(context, flags, nbytes, NULL, &status);
+    bool is_apart = flags & CL_MEM_SVM_FINE_GRAIN_BUFFER;
+    cl_ulong known = flags & ~(is_apart ? (cl_ulong)CL_MEM_SVM_FINE_GRAIN_BUFFER : 0); /* by the service */
+    cl_mem region = sdi_new_memory(context, known, nbytes, NULL, &status);
     if (!region)
         return NULL;
-    sdi_lock();
     region->is_region = true;
-    bool is_added = add(region);
+    status = is_apart ? sdi_region_apart(region) : CL_SUCCESS;
+    sdi_lock();
+    bool is_added = !status && add(region);
     if (!is_added)
         sdi_discard(region);
     sdi_unlock();
-    return is_added ? region->bytes : NULL;
+    return is_added ? sdi_region_at(region) : NULL;
 }
 
 void sdi_clSVMFree(cl_context context, void *pointer)
@@ -101,7 +115,7 @@ void sdi_clSVMFree(cl_context context, void *pointer)
         return;
     sdi_lock();
     size_t below = num_below(pointer);
-    if (below && regions[below - 1]->bytes == pointer && regions[below - 1]->context == context) {
+    if (below && sdi_region_at(regions[below - 1]) == pointer && regions[below - 1]->context == context) {
         region = regions[below - 1];
         memmove(regions + below - 1, regions + below, (num_regions - below) * sizeof *regions);
         num_regions--;
@@ -271,6 +285,26 @@ bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *t
 uint64_t sdi_kernel_reach(cl_kernel kernel)
 {
     return kernel->reach ? kernel->reach->id : 0;
+}
+
+cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses)
+{
+    cl_int status = CL_SUCCESS;
+    for (size_t i = 0; kernel->reach && i < kernel->reach->num && !status; i++) {
+        sdi_lock(); /* meanwhile other threads free regions */
+        cl_mem region = find(kernel->reach->pointers[i]);
+        bool is_apart = region && region->hosted;
+        if (is_apart)
+            sdi_hold(region);
+        sdi_unlock();
+        if (!is_apart)
+            continue;
+        status = sdi_host_use(uses, region, 0, region->nbytes, true);
+        sdi_lock();
+        sdi_unhold(region);
+        sdi_unlock();
+    }
+    return status;
 }
 
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids)
