@@ -57,7 +57,10 @@ def facts_record(
         all_of_them = [member_info(device, devices, heap_nbytes, vendors).items() for device in devices]
         entries = [entry for each in all_of_them for entry in ((FACT_NEXT_DEVICE, b""), *each)][1:]
     if arena_address:
-        told_svm = u64(SvmCapabilities.COARSE_GRAIN_BUFFER)
+        kinds = SvmCapabilities.COARSE_GRAIN_BUFFER.value
+        if have_host_addresses(devices):  # members and application use the same bytes at any time
+            kinds |= SvmCapabilities.FINE_GRAIN_BUFFER
+        told_svm = u64(kinds)
         entries = [(param, told_svm if param == Info.SVM_CAPABILITIES else value) for param, value in entries]
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in entries)
     head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, arena_address, len(entries), 0)

@@ -2,7 +2,7 @@
  * kernels find it that follow pointers; to all others it is a buffer like any. */
 #include "objects/memory.h"
 
-#define REGION_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
+#define ACCESS_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
 enum { ALIGNMENT_MAX = 4096 }; /* places in the arena are whole pages */
 
 static cl_mem *regions; /* by address; client lock */
@@ -75,12 +75,23 @@ static bool add(cl_mem region)
     return true;
 }
 
+/* Whether regions can be had with these flags: every device of a session has the same kinds. */
+static bool are_flags_valid(cl_ulong flags)
+{
+    cl_ulong kinds = 0, access = flags & ACCESS_FLAGS;
+    size_t nbytes;
+    const void *fact = sdi_fact(0, CL_DEVICE_SVM_CAPABILITIES, &nbytes);
+    if (fact)
+        memcpy(&kinds, fact, sizeof kinds);
+    cl_ulong known = ACCESS_FLAGS | (kinds & CL_DEVICE_SVM_FINE_GRAIN_BUFFER ? CL_MEM_SVM_FINE_GRAIN_BUFFER : 0);
+    return !(flags & ~known) && !(access & (access - 1));
+}
+
 void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint alignment)
 {
     cl_int status;
-    if (!sdi_is_context(context) || !sdi_session.has_svm || flags & ~(cl_ulong)REGION_FLAGS || flags & (flags - 1)
-        || nbytes == 0 || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1)
-        || alignment > ALIGNMENT_MAX)
+    if (!sdi_is_context(context) || !sdi_session.has_svm || !are_flags_valid(flags) || nbytes == 0
+        || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1) || alignment > ALIGNMENT_MAX)
         return NULL;
     cl_mem region = sdi_new_memory(context, flags, nbytes, NULL, &status);
     if (!region)
@@ -135,8 +146,11 @@ cl_int sdi_clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void 
         place.offset = offset;
         place.nbytes = region->nbytes - offset;
     }
-    kernel->bound[index] = (struct sdi_bound){.buffer = region, .set = true, .is_inner = offset != 0};
-    kernel->bound[index].id = region ? region->object.id : 0;
+    kernel->bound[index] = (struct sdi_bound){.buffer = region, .set = true};
+    if (region) {
+        kernel->bound[index].id = region->object.id;
+        kernel->bound[index].by_address = offset || sdi_is_fine(region);
+    }
     memcpy(kernel->payload + argument->at + sizeof(struct sdi_wire_arg_entry), &place, sizeof place);
     return CL_SUCCESS;
 }
@@ -264,7 +278,7 @@ bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *t
 {
     bool is_by_address = table->follows_pointers;
     for (uint32_t i = 0; i < kernel->table->num_args && !is_by_address; i++)
-        is_by_address = kernel->bound[i].is_inner;
+        is_by_address = kernel->bound[i].by_address;
     return is_by_address;
 }
 
