@@ -220,6 +220,19 @@ def test_runner_survives_and_leaves_no_process(image: Pass) -> None:
         assert not ended.remained
 
 
+@pytest.mark.parametrize("members", [1, 2, 3, 5])
+def test_fine_grained_memory_of_which_members_have_copies_has_the_bytes_of_the_plain_driver(
+    members: int, plain: Pass, tmp_path: Path
+) -> None:
+    def environ(stats: Path) -> dict[str, str]:
+        return Configuration(members).environ(stats) | {"SDI_FINE_GRAIN": "copies"}
+
+    apart = run_all(tmp_path, environ, programs=["svm_fine"])
+    for name, array in plain.outputs("svm_fine").items():
+        assert not first_difference(apart.outputs("svm_fine")[name], array), name
+    test_each_launch_uses_the_members_it_should("svm_fine", apart, Configuration(members))
+
+
 def test_programs_run_again_from_the_binaries_that_pyopencl_has_cached(tmp_path: Path) -> None:
     environ = image_environ(2, XDG_CACHE_HOME=str(tmp_path / "cache"))
     del environ["PYOPENCL_NO_CACHE"]

@@ -167,8 +167,10 @@ class Dispatcher:
         match entry.op:
             case Op.CREATE_BUFFER:
                 self._num_created += 1  # launches were checked against the buffers that there were
-                has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR)
+                is_fine = bool(asked("flags") & MemFlags.SVM_FINE_GRAIN_BUFFER)
+                has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR) or is_fine
                 buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes)
+                buffer.is_in_place = is_fine
                 buffer.is_outside = bool(asked("flags") & _USE_HOST_PTR)
                 self._outbox.reply(record_id, Status.SUCCESS, buffer.offset, b"")
             case Op.RELEASE_BUFFER:

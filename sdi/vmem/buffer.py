@@ -84,6 +84,7 @@ class VirtualBuffer:
     ``stage_cell``: then that of its ``stage``, see ``player.library``.  ``is_outside``: the application may
     have changed its bytes in the arena without a command that says so.  ``is_one_of_many``: that launches may
     reach together, see ``Reaches``.
+    ``is_in_place``: it is used in the arena only, where the application may use it at any time.
     """
 
     id: int
@@ -100,6 +101,7 @@ class VirtualBuffer:
     stage_cell: int = 0
     is_outside: bool = False
     is_one_of_many: bool = False
+    is_in_place: bool = False
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:

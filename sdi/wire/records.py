@@ -258,6 +258,8 @@ FACT_PLATFORM_VENDOR = 0x80000002
 """CL_PLATFORM_VENDOR, with the zero at its end."""
 FACT_NEXT_DEVICE = 0x80000003
 """What follows is said of the next device: where each member is one, in their order."""
+FACT_FINE_IN_PLACE = 0x80000004
+"""Nothing.  Members use fine-grained regions where the application does; without it they have copies."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(

@@ -83,6 +83,7 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
         env["SDI_FAKE_RECYCLING"] = "poisoned"
     if module.startswith("test_client_svm") and name not in test_client_svm.WITHOUT:
         env["SDI_FAKE_SVM"] = hex(test_client_svm.ADDRESS)
+        env["SDI_FAKE_SVM_KINDS"] = "3" if name in test_client_svm.FINE else "1"
     if module == test_client_svm_fine.__name__.rpartition(".")[2]:
         env["SDI_FAKE_SVM_KINDS"] = "3"
         env["SDI_FAKE_TYPE"] = "4"  # whose members have copies

@@ -33,6 +33,7 @@ kernel void add(global int *data, int term) {}
 """
 CAPABILITIES, PTRS, SYSTEM = 0x1053, 0x11B6, 0x11B7
 FREES = ("RECYCLE_BUFFER", "RELEASE_BUFFER")
+FINE_GRAIN, ATOMICS = 1 << 10, 1 << 11
 INVALID_VALUE, INVALID_CONTEXT, INVALID_QUEUE, INVALID_OPERATION = -30, -34, -36, -59
 INVALID_KERNEL, INVALID_ARG_INDEX, INVALID_ARG_VALUE, INVALID_KERNEL_ARGS = -48, -49, -50, -52
 OVERLAP, WAITED_FOR_FAILURE, INVALID_BUFFER_SIZE, INVALID_WAIT_LIST = -8, -14, -61, -57
@@ -403,6 +404,33 @@ def wrong_buffers_over_regions_are_refused(cl: Cl) -> None:
     assert cl.last("CREATE_BUFFER")["buffer_nbytes"] == 100
 
 
+def what_the_application_uses_at_any_time_is_named_by_all_its_kernels(cl: Cl) -> None:
+    svm = Svm(cl)
+    assert cl.number("clGetDeviceInfo", cl.device(), CAPABILITIES) == 3
+    for flags in (ATOMICS, FINE_GRAIN | ATOMICS, FINE_GRAIN | 5, FINE_GRAIN | USE_HOST_PTR):
+        assert not cl.clSVMAlloc(svm.context, flags, 64, 0)
+    fine = svm.alloc(64, FINE_GRAIN | READ_WRITE)
+    record = cl.last("CREATE_BUFFER")
+    assert record["flags"] == FINE_GRAIN | READ_WRITE
+    number = record["id"]
+    coarse, other = svm.region(bytes(64))
+    plain = svm.kernel("plain", coarse, coarse)
+    assert svm.launched(plain) == []
+    plain = svm.kernel("plain", coarse, fine)
+    assert svm.launched(plain) == [other, number]
+    over = cl.buffer(svm.context, 32, USE_HOST_PTR, fine + 16)
+    cl.set_args(plain, c_void_p(over))
+    assert svm.launched(plain) == [number, number]
+    cl.check(cl.clSetKernelArgSVMPointer(plain, 1, coarse))
+    assert svm.launched(plain) == [number, other]
+    cl.set_args(plain, c_void_p(cl.buffer(svm.context, 32)))
+    assert svm.launched(plain) == []
+    cl.check(cl.clReleaseMemObject(over))
+    cl.clSVMFree(svm.context, fine)
+    svm.alloc(64)
+    assert svm.last("RELEASE_BUFFER")["id"] == number and not cl.records(*FREES[:1]), "is no other's"
+
+
 def threads_allocate_and_free(cl: Cl) -> None:
     svm = Svm(cl)
     wrong: list[object] = []
@@ -508,6 +536,7 @@ def a_dead_service_refuses_them(cl: Cl) -> None:
 
 
 WITHOUT = frozenset({"without_an_address_there_is_none"})
+FINE = frozenset({"what_the_application_uses_at_any_time_is_named_by_all_its_kernels"})
 
 PROGRAMS = (
     without_an_address_there_is_none,
@@ -520,6 +549,7 @@ PROGRAMS = (
     wrong_information_for_kernels_is_refused,
     buffers_over_regions_are_their_bytes,
     wrong_buffers_over_regions_are_refused,
+    what_the_application_uses_at_any_time_is_named_by_all_its_kernels,
     threads_allocate_and_free,
     regions_are_freed_while_another_thread_launches,
     a_child_forgets_regions,

@@ -17,6 +17,11 @@ def has_svm(device: cl.Device) -> bool:
     return bool(device.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
 
 
+def has_fine_grain(device: cl.Device) -> bool:
+    """Whether it has fine-grained buffers."""
+    return bool(device.svm_capabilities & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
+
+
 def allocate(ctx: cl.Context, queue: cl.CommandQueue, nbytes: int) -> cl.SVMAllocation:
     """A region, freed behind what ``queue`` has been given."""
     return cl.SVMAllocation(ctx, nbytes, 0, cl.svm_mem_flags.READ_WRITE, queue)

@@ -63,7 +63,7 @@ static cl_int ask_for_place(cl_mem buffer)
 static cl_int place(cl_mem buffer)
 {
     sdi_lock();
-    bool is_reused = sdi_reuse(buffer);
+    bool is_reused = !sdi_is_fine(buffer) && sdi_reuse(buffer);
     sdi_unlock();
     if (is_reused)
         return CL_SUCCESS;
@@ -248,7 +248,7 @@ static void drop(void *object)
         sdi_unhold(buffer->parent);
     if (buffer->root != buffer)
         sdi_unhold(buffer->root);
-    else if (buffer->bytes && is_free && !buffer->mappings && sdi_recycle(buffer))
+    else if (buffer->bytes && is_free && !buffer->mappings && !sdi_is_fine(buffer) && sdi_recycle(buffer))
         buffer->touched = NULL;
     else if (buffer->bytes && is_free)
         sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);

@@ -202,8 +202,9 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
     struct sdi_wire_pointer_argument place = {0};
     bound->buffer = buffer;
     bound->id = 0;
-    bound->is_inner = false;
+    bound->by_address = false;
     if (buffer) {
+        bound->by_address = sdi_is_fine(buffer);
         bound->id = buffer->object.id;
         place.buffer = buffer->root->object.id;
         place.offset = buffer->origin;
@@ -241,6 +242,7 @@ static cl_int set_image(cl_kernel kernel, struct sdi_bound *bound, const struct 
         .plane_pitch = image->plane,
     };
     memcpy(bytes, &place, sizeof place);
+    bound->by_address = sdi_is_fine(object);
     bound->buffer = object;
     bound->id = object->object.id;
     bound->set = true;

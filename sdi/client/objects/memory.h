@@ -55,6 +55,8 @@ struct sdi_buffer {
 SDI_FITS(struct sdi_buffer);
 
 static inline bool sdi_is_buffer(cl_mem m) { return sdi_is_mem(m) && !m->image; }
+/* Its bytes are shared virtual memory that the application may use at any time. */
+static inline bool sdi_is_fine(cl_mem m) { return (m->root->flags & CL_MEM_SVM_FINE_GRAIN_BUFFER) != 0; }
 static inline bool sdi_is_image(cl_mem m) { return sdi_is_mem(m) && m->image; }
 
 /* ---- buffer.c, image.c ----------------------------------------------------------------------------------- */

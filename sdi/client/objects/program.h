@@ -66,7 +66,8 @@ struct sdi_bound {
     cl_mem buffer; /* may have been released since: compare its id */
     uint64_t id;   /* 0: NULL buffer, or no memory object */
     bool set;
-    bool is_inner; /* a pointer into a region of shared virtual memory: what is before it can be reached, too */
+    bool by_address; /* in shared virtual memory: a pointer into a region, from where what is before it can be reached,
+                      * too; or a region that the application may look at meanwhile */
 };
 
 struct sdi_kernel {

@@ -93,9 +93,9 @@ void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint 
     if (!sdi_is_context(context) || !sdi_session.has_svm || !are_flags_valid(flags) || nbytes == 0
         || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1) || alignment > ALIGNMENT_MAX)
         return NULL;
-    bool is_apart = flags & CL_MEM_SVM_FINE_GRAIN_BUFFER;
-    cl_ulong known = flags & ~(is_apart ? (cl_ulong)CL_MEM_SVM_FINE_GRAIN_BUFFER : 0); /* by the service */
-    cl_mem region = sdi_new_memory(context, known, nbytes, NULL, &status);
+    size_t none;
+    bool is_apart = flags & CL_MEM_SVM_FINE_GRAIN_BUFFER && !sdi_fact(0, SDI_FACT_FINE_IN_PLACE, &none);
+    cl_mem region = sdi_new_memory(context, is_apart ? flags & ACCESS_FLAGS : flags, nbytes, NULL, &status);
     if (!region)
         return NULL;
     region->is_region = true;
@@ -149,8 +149,11 @@ cl_int sdi_clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void 
         place.offset = offset;
         place.nbytes = region->nbytes - offset;
     }
-    kernel->bound[index] = (struct sdi_bound){.buffer = region, .set = true, .is_inner = offset != 0};
-    kernel->bound[index].id = region ? region->object.id : 0;
+    kernel->bound[index] = (struct sdi_bound){.buffer = region, .set = true};
+    if (region) {
+        kernel->bound[index].id = region->object.id;
+        kernel->bound[index].by_address = offset || sdi_is_fine(region);
+    }
     memcpy(kernel->payload + argument->at + sizeof(struct sdi_wire_arg_entry), &place, sizeof place);
     return CL_SUCCESS;
 }
@@ -278,7 +281,7 @@ bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *t
 {
     bool is_by_address = table->follows_pointers;
     for (uint32_t i = 0; i < kernel->table->num_args && !is_by_address; i++)
-        is_by_address = kernel->bound[i].is_inner;
+        is_by_address = kernel->bound[i].by_address;
     return is_by_address;
 }
 
