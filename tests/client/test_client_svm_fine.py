@@ -122,11 +122,12 @@ def what_a_kernel_reaches_is_taken_and_shown_like_its_arguments(cl: Cl) -> None:
     cl.check(cl.clSetKernelArg(follow, 1, 4, byref(c_int32(1))))
     reached = (c_void_p * 1)(ctypes.addressof(second))
     cl.check(cl.clSetKernelExecInfo(follow, PTRS, 8, reached))
+    cl.buffer(fine.context, 64)  # answered after what was said before
     before = [r["buffer"] for r in cl.records("WRITE") if r["unasked"]]
     cl.launch(fine.queue, follow)
     cl.check(cl.clFinish(fine.queue))
     taken = [r["buffer"] for r in cl.records("WRITE") if r["unasked"]][len(before) :]
-    made = [r["id"] for r in cl.records("CREATE_BUFFER")][-2:]
+    made = [r["id"] for r in cl.records("CREATE_BUFFER")][-3:-1]
     assert sorted(taken) == sorted(made)
     assert {r["buffer"] for r in cl.records("READ") if r["unasked"]} == set(made)
 
@@ -148,6 +149,21 @@ def reads_and_copies_into_them_arrive(cl: Cl) -> None:
     cl.check(cl.clEnqueueSVMMemFill(fine.queue, at + 4, b"\7\7\7\7", 4, 4, 0, None, None))
     cl.check(cl.clFinish(fine.queue))
     assert (region[0], region[1], region[2]) == (0x03020100, 0x07070707, 0x0B0A0908)
+
+
+def what_a_region_holds_from_the_beginning_is_told(cl: Cl) -> None:
+    fine = Fine(cl)
+    fine.free(fine.region(0))  # whose bytes members may have
+    region = fine.region()
+    cl.buffer(fine.context, 64)  # answered after what was said before
+    made = [r["buffer"] for r in cl.records("WRITE") if r["unasked"]][-1]
+    told = [
+        (r["offset"], r["region"][0]) for r in cl.records("WRITE") if r["unasked"] and r["buffer"] == made
+    ]
+    assert told == [(0, 4 * NUM)]
+    region[:] = [0] * NUM
+    fine.added(region, 1)
+    assert region[:] == [1] * NUM
 
 
 def a_place_is_the_arenas_again_when_it_was_freed(cl: Cl) -> None:
@@ -187,6 +203,7 @@ PROGRAMS = [
     ints_beside_each_other_may_be_written_by_both,
     what_a_kernel_reaches_is_taken_and_shown_like_its_arguments,
     reads_and_copies_into_them_arrive,
+    what_a_region_holds_from_the_beginning_is_told,
     a_place_is_the_arenas_again_when_it_was_freed,
     a_child_has_an_arena_of_its_own,
 ]

@@ -156,7 +156,10 @@ cl_int sdi_region_apart(cl_mem region)
     bool is_apart = set_apart(region);
     sdi_unlock();
     region->is_unnamed = false;
-    return is_apart ? sdi_host_new(region) : CL_OUT_OF_HOST_MEMORY;
+    cl_int status = is_apart ? sdi_host_new(region) : CL_OUT_OF_HOST_MEMORY;
+    if (!status)
+        sdi_host_tell_all(region); /* else what the application sets to what it was is not known to be so on members */
+    return status;
 }
 
 bool sdi_region_together(cl_mem region)

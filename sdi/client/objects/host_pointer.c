@@ -252,6 +252,15 @@ static void forget_written(const struct span *span)
         memset(span->root->hosted->written + first, 0, end - first);
 }
 
+void sdi_host_tell_all(cl_mem root)
+{
+    struct span all = {root, 0, root->nbytes, NULL};
+    sdi_lock();
+    if (have_queue())
+        send_written_early(&all, sdi_now_ns());
+    sdi_unlock();
+}
+
 static void take_span(struct span *span)
 {
     uint64_t since_ns = sdi_now_ns();

@@ -131,6 +131,8 @@ bool sdi_recycled_give_up(void);
 
 /* No lock held.  Begins with a new root buffer that uses the application's memory, where the image does that. */
 cl_int sdi_host_new(cl_mem root);
+/* No lock held.  Tells the service, which does not know by the flags, that it has all bytes in the arena. */
+void sdi_host_tell_all(cl_mem root);
 /* Client lock held: a root goes. */
 void sdi_host_drop(cl_mem root);
 /* No lock held, before a command is sent that names these bytes, counted from the object's first: takes what the
