@@ -75,6 +75,7 @@ class Chunk:
     has all in the memory of its own host.  ``uses``: by member, per buffer of the plan, what its box reads
     and writes, once it was needed there.  ``reached``: what it uses by addresses, all of it ``mapped``.
     ``is_repeatable``: it leaves residency in a state that depends on nothing but the one that it found.
+    ``buffers``: the plan's, then those that it reaches.
     """
 
     plan: CutPlan
@@ -85,18 +86,15 @@ class Chunk:
     reached: Reached = NOTHING
     uses: dict[int, tuple[Use, ...]] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
+    buffers: tuple[VirtualBuffer, ...] = field(init=False)
     _recordings: dict[tuple[State | None, ...], Recording] = field(default_factory=dict)
     _last: Recording | None = None
 
     def __post_init__(self) -> None:
         merges = any(used.merged for used in self.plan.buffers)
+        self.buffers = (*[used.buffer for used in self.plan.buffers], *self.reached.buffers)
         is_mapped = len(self.mapped) > len(self.reached.buffers)
         self.is_repeatable = not (is_mapped or merges or self.plan.images or self.plan.is_attempt)
-
-    @property
-    def buffers(self) -> tuple[VirtualBuffer, ...]:
-        """The plan's, then those that it reaches."""
-        return (*[used.buffer for used in self.plan.buffers], *self.reached.buffers)
 
     def states(self) -> tuple[State | None, ...]:
         """Those that its buffers are in."""

@@ -292,9 +292,18 @@ def kernels_that_follow_pointers_name_the_regions_that_live(cl: Cl) -> None:
     num = len(cl.records("REACH"))
     cl.check(svm.reach(follow, c))  # as it is
     assert svm.launched(follow) == [second, third] and len(cl.records("REACH")) == num
+    more = svm.kernel("follow", b, None)
+    cl.clSVMFree(svm.context, svm.alloc(9000))  # nobody names it
+    cl.check(svm.reach(more, c))
+    cl.check(svm.reach(follow, a))
+    cl.check(svm.reach(follow, c))
+    assert svm.launched(more) == svm.launched(follow) == [second, third]
+    assert len(cl.records("REACH")) == num + 1, "of what was told nobody is told again"
     again = svm.alloc(5000)  # takes the place and the number of what was freed
     assert again == d and svm.last("REUSE_BUFFER")["id"] == fourth
     assert svm.launched(clone)[:2] == [second, third]
+    cl.check(svm.reach(clone, c + 17, d, d + 4999))
+    assert svm.launched(clone) == [second, third, fourth, fourth] and len(cl.records("REACH")) == num + 2
     cl.check(svm.reach(clone, a))
     assert svm.launched(clone) == [second, first]
     assert svm.launched(follow) == [second, third]

@@ -11,11 +11,11 @@ from tests.programs._svm import allocate, from_svm, has_fine_grain, reaches, set
 
 NEEDS = has_fine_grain
 KERNELS: dict[str, str] = {
-    "sf_add": "split",
-    "sf_odd": "split",
-    "sf_walk": "split",
-    "sf_rows": "split",
-    "sf_count": "split",
+    "sf_add": "beside",
+    "sf_odd": "beside",
+    "sf_walk": "beside",
+    "sf_rows": "beside",
+    "sf_count": "beside",
 }
 
 SOURCE = """

@@ -40,6 +40,7 @@ struct sdi_buffer {
     cl_mem parent;                 /* held: of which the application made this part; or NULL */
     bool is_region;                /* root: of shared virtual memory; with a `host_ptr` the application's is apart */
     bool is_watched;               /* such a one: the kernel knows which of its pages the application wrote */
+    uint64_t born;                 /* of a region: so many had been freed */
     bool uses_svm;                 /* made of a pointer to that: `host_ptr`, which is where its bytes are */
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
     char *bytes;                   /* root: first byte in the arena */

@@ -8,10 +8,13 @@ enum { ALIGNMENT_MAX = 4096 }; /* places in the arena are whole pages */
 static cl_mem *regions; /* by address; client lock */
 static size_t num_regions, room;
 static uint64_t num_freed; /* regions; client lock */
+static struct sdi_reach *recent[8]; /* told of most recently, each once more referenced; client lock */
+static unsigned next_recent;
 
 static void forget(void)
 {
     num_regions = 0;
+    memset(recent, 0, sizeof recent);
 }
 
 SDI_AT_FORK(forget)
@@ -101,6 +104,7 @@ void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint 
     region->is_region = true;
     status = is_apart ? sdi_region_apart(region) : CL_SUCCESS;
     sdi_lock();
+    region->born = num_freed;
     bool is_added = !status && add(region);
     if (!is_added)
         sdi_discard(region);
@@ -163,7 +167,8 @@ cl_int sdi_clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void 
 struct sdi_reach {
     uint32_t refs; /* client lock */
     uint64_t id;
-    uint64_t num_freed; /* regions, when it was told */
+    cl_context context; /* to compare */
+    uint64_t num_freed; /* when all of them were last seen to be there */
     size_t num;
     void *pointers[]; /* as the application gave them */
 };
@@ -211,26 +216,54 @@ static cl_int tell(struct sdi_reach *reach, cl_context context)
     return status;
 }
 
+/* Client lock held.  Whether it is what these pointers stand for: none of the regions was freed since, though others may
+ * have been. */
+static bool is_of(struct sdi_reach *reach, cl_context context, size_t num, void *const *pointers)
+{
+    if (!reach || reach->context != context || reach->num != num || memcmp(reach->pointers, pointers, num * sizeof *pointers))
+        return false;
+    if (reach->num_freed == num_freed)
+        return true;
+    for (size_t i = 0; i < num; i++) {
+        cl_mem region = find(pointers[i]);
+        if (!region || region->born > reach->num_freed)
+            return false;
+    }
+    reach->num_freed = num_freed;
+    return true;
+}
+
+/* Client lock held.  One more reference to what these pointers stand for, which is told unless it was; or the code. */
+static cl_int reach_of(cl_context context, size_t num, void *const *pointers, struct sdi_reach **found)
+{
+    for (size_t i = 0; i < sizeof recent / sizeof *recent; i++)
+        if (is_of(recent[i], context, num, pointers)) {
+            sdi_reach_ref(*found = recent[i]);
+            return CL_SUCCESS;
+        }
+    struct sdi_reach *reach = malloc(sizeof *reach + num * sizeof *pointers);
+    if (!reach)
+        return CL_OUT_OF_HOST_MEMORY;
+    *reach = (struct sdi_reach){.refs = 2, .context = context, .num = num};
+    memcpy(reach->pointers, pointers, num * sizeof *pointers);
+    cl_int status = tell(reach, context);
+    if (status) {
+        free(reach);
+        return status;
+    }
+    sdi_reach_unref(recent[next_recent]);
+    recent[next_recent++] = *found = reach;
+    next_recent %= sizeof recent / sizeof *recent;
+    return CL_SUCCESS;
+}
+
 /* Client lock held. */
 static cl_int set_reach(cl_kernel kernel, size_t num, void *const *pointers)
 {
-    struct sdi_reach *reach = kernel->reach;
-    size_t nbytes = num * sizeof *pointers;
-    if (reach && reach->num == num && reach->num_freed == num_freed && !memcmp(reach->pointers, pointers, nbytes))
-        return CL_SUCCESS;
-    reach = NULL;
-    if (num) {
-        reach = malloc(sizeof *reach + nbytes);
-        if (!reach)
-            return CL_OUT_OF_HOST_MEMORY;
-        *reach = (struct sdi_reach){.refs = 1, .num = num};
-        memcpy(reach->pointers, pointers, nbytes);
-        cl_int status = tell(reach, kernel->program->context);
-        if (status) {
-            free(reach);
-            return status;
-        }
-    }
+    struct sdi_reach *reach = NULL;
+    cl_int status = num ? reach_of(kernel->program->context, num, pointers, &reach) : CL_SUCCESS;
+    if (status)
+        return status;
     sdi_reach_unref(kernel->reach);
     kernel->reach = reach;
     return CL_SUCCESS;

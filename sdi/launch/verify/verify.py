@@ -105,9 +105,13 @@ class Verifier:
         self._goes_on = goes_on
         self._shadows: dict[tuple[int, bool], _Shadow] = {}
         self._idle = completed()
+        self._left_out: set[str] = set()
 
     def launch(self, binding: Binding, run: Callable[[], Steps[Ran]], issue: Issue) -> Steps[list[Ticket]]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
+        if any(buffer.is_in_place for buffer in binding.launch_plan.reached.buffers):
+            self._leave_out(binding.kernel.model.name)
+            return (yield from run())[0]
         reached = binding.launch_plan.reached.ids
         buffers, written = list(binding.launch_plan.chunks[0].buffers), _written(binding) | reached
         compared = [buffer for buffer in buffers if buffer.id in written]
@@ -146,6 +150,13 @@ class Verifier:
         self._idle = check.over
         result.when_done(lambda ticket: self._post(lambda: self._judge(check, ticket.error)))
         return [*tickets, check.verified]
+
+    def _leave_out(self, kernel: str) -> None:
+        """Say that launches of a kernel are not verified: bytes can't be put back that others may write."""
+        if kernel not in self._left_out:
+            self._left_out.add(kernel)
+            what = "it uses fine-grained shared virtual memory, which the application may write meanwhile"
+            _log.warning("kernel '%s' is not verified: %s", kernel, what)
 
     # -- the second run -------------------------------------------------------------------------------
 
