@@ -5,6 +5,7 @@
 OCL_TEST_PLATFORM: part of the name of another platform whose first device has coarse-grained buffers.  Each
 array program runs on both in turn; the ratio is that of the medians, without the first rounds.  The list is
 walked by a kernel that follows pointers, so by address; beside it the same walk with indices on a buffer.
+Then launches that may reach very many regions, each waited for; the first ones apart.
 Ends with 1 where results differ.
 """
 
@@ -70,8 +71,15 @@ kernel void walk_indices(global const ulong2 *nodes, global const ulong *heads, 
         sum = sum * 3 + nodes[at].y;
     sums[i] = sum;
 }
+
+kernel void turn(global const ulong *where, int first)
+{
+    global int *own = (global int *)where[first + get_global_id(0)];
+    own[0] = 3 * own[0] + 1;
+}
 """
 NODES, STEPS = 1 << 20, 64
+REGIONS, TURNS = 10_000, 40
 
 
 def programs(is_quick: bool) -> dict[str, tuple[str, tuple[int, ...], tuple[int, ...], int, int]]:
@@ -149,6 +157,7 @@ def main() -> int:
         buffered, shared = (1e6 * took[way] / launches for way in ("buffers", "shared"))
         print(f"{title:12} {buffered:9.1f} {shared:9.1f}  {shared / buffered:.3f}")
     wrong += walks(context, queue, program, options.rounds)
+    wrong += reaches_many(context, queue, program)
     print("" if not wrong else f"\nresults differ: {', '.join(wrong)}")
     return bool(wrong)
 
@@ -185,6 +194,40 @@ def walks(context: cl.Context, queue: cl.CommandQueue, program: cl.Program, roun
     ratio = by_pointers / by_indices
     print(f"\n{'list':12} {by_indices:9.1f} {by_pointers:9.1f}  {ratio:.3f}  (indices, pointers)")
     return [] if np.array_equal(*sums) else ["list"]
+
+
+def reaches_many(context: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> list[str]:
+    """Launches by address that may reach one region, and very many; its name where results differ."""
+    regions = [allocate(context, queue, 64) for _ in range(REGIONS)]
+    addresses = np.array([region.svm_ptr for region in regions], np.uint64)
+    where = allocate(context, queue, addresses.nbytes)
+    cl.enqueue_copy(queue, where, addresses)
+    for region in regions:
+        cl.enqueue_svm_memfill(queue, region, np.int32(1))
+    queue.finish()
+    wrong = []
+    print(f"\n{'regions':>12} {'first':>9} {'second':>9} {'median':>9}  microseconds a launch, waited for")
+    for count in (1, 100, REGIONS):
+        kernel = cl.Kernel(program, "turn")
+        kernel.set_args(where, np.int32(REGIONS - count))
+        reaches(kernel, regions[-count:])
+        times = []
+        for _ in range(TURNS):
+            begin = time.perf_counter()
+            cl.enqueue_nd_range_kernel(queue, kernel, (count,), (1,))
+            queue.finish()
+            times.append(1e6 * (time.perf_counter() - begin))
+        print(f"{count:12} {times[0]:9.0f} {times[1]:9.0f} {statistics.median(times[TURNS // 2 :]):9.0f}")
+    found = np.empty(16, np.int32)
+    for region, turns in ((regions[0], TURNS), (regions[-1], 3 * TURNS)):
+        cl.enqueue_copy(queue, found, region)
+        expected = np.int32(1)
+        with np.errstate(over="ignore"):
+            for _ in range(turns):
+                expected = np.int32(3) * expected + np.int32(1)
+        if found[0] != expected:
+            wrong.append(f"{region.svm_ptr:#x}")
+    return wrong
 
 
 if __name__ == "__main__":

@@ -152,7 +152,8 @@ class Launch:
     ``local_size`` is None where the application left it to the implementation.  ``prints``: the client puts
     out what the kernel printed before the launch is complete.  ``record``: see ``Read``.
     ``member``: 1 + the number of the member that runs all of it; 0: whoever is chosen.
-    ``regions``: root buffers that the kernel may reach through pointers, whether they are arguments or not.
+    ``regions``: of its arguments, the root buffers that it uses by address, since it follows pointers.
+    ``reach``: the id of what it may reach beside them, as was told once; 0: nothing.
     """
 
     build: int
@@ -167,6 +168,17 @@ class Launch:
     record: bytes = field(default=b"", compare=False)
     member: int = 0
     regions: tuple[int, ...] = ()
+    reach: int = 0
+
+    @property
+    def is_by_address(self) -> bool:
+        """Whether addresses in data have to be those that the application knows."""
+        return bool(self.regions or self.reach)
+
+    @property
+    def names(self) -> tuple[int, ...]:
+        """The ids by which it says what it uses by addresses."""
+        return (*self.regions, self.reach) if self.reach else self.regions
 
 
 @dataclass(frozen=True, slots=True)

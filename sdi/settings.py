@@ -17,6 +17,7 @@ from sdi.selection import is_query, parse_selection
 
 Split = Literal["auto", "always", "never"]
 Coherence = Literal["lazy", "host"]
+FineGrain = Literal["shared", "copies"]
 Verify = Literal["off", "stop", "warn"]
 Balance = tuple[Literal["auto", "off", "random"], int]
 """How shares adapt, and the seed if they do so at random."""
@@ -50,6 +51,9 @@ class Settings:
     cuts anywhere, and others now and then (SDI_BALANCE)."""
     coherence: Coherence = "lazy"
     """lazy: data stays where it was written; host: through the host after every kernel (SDI_COHERENCE)."""
+    fine_grain: FineGrain = "shared"
+    """shared: members use fine-grained shared virtual memory where it is, if they can; copies: they have
+    copies of it, as GPUs do (SDI_FINE_GRAIN)."""
     member_memory: int | None = None
     """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: 512M, 2G; powers of 1024)."""
     node_memory: int | None = None
@@ -114,6 +118,7 @@ class Settings:
             split=cast(Split, read("SDI_SPLIT", _one_of("auto", "always", "never"), "auto")),
             balance=read("SDI_BALANCE", _balance, ("auto", 0)),
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
+            fine_grain=cast(FineGrain, read("SDI_FINE_GRAIN", _one_of("shared", "copies"), "shared")),
             member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
             node_memory=read("SDI_NODE_MEMORY", _nbytes_or_none, None),
             member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
@@ -149,6 +154,7 @@ NAMES = (
     "SDI_SPLIT",
     "SDI_BALANCE",
     "SDI_COHERENCE",
+    "SDI_FINE_GRAIN",
     "SDI_MEMBER_MEMORY",
     "SDI_NODE_MEMORY",
     "SDI_MEMBER_VENDORS",

@@ -65,7 +65,7 @@ def _explained(
 ) -> Explained:
     binding = last.binding
     launch_plan = binding.launch_plan
-    nbytes = {used.buffer.id: used.buffer.nbytes for used in launch_plan.plan.buffers}
+    nbytes = {buffer.id: buffer.nbytes for buffer in launch_plan.chunks[0].buffers}
     access = last.kernel.access.bind(
         launch_plan.ndrange,
         tuple(value if isinstance(value, bytes) else None for value in binding.values),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from sdi.clc.model import KernelModel
-from sdi.launch.arguments import ArgumentValue
+from sdi.launch.arguments import ArgumentValue, BufferArgument
 from sdi.launch.plan import CutPlan, make_plan
 from sdi.launch.plan_memory import PlanKey, PlanMemory
-from sdi.ndrange import GroupBox
-from sdi.sampling.model import BoundAccess, WorkEstimate
+from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling.model import BoundAccess, KernelAccess, WorkEstimate
 from sdi.vmem.buffer import VirtualBuffer
 
 
@@ -68,3 +68,20 @@ class AccessPlans:
         if self._bound is None:
             self._bound = self._bind()
         return self._bound
+
+
+def bound_access(
+    maps: KernelAccess,
+    ndrange: NDRange,
+    values: Sequence[ArgumentValue],
+    buffers: dict[int, VirtualBuffer],
+) -> BoundAccess:
+    """The access maps of one launch."""
+    return maps.bind(
+        ndrange,
+        tuple(value if isinstance(value, bytes) else None for value in values),
+        tuple(
+            v.reach(buffers[v.buffer].nbytes) if isinstance(v, BufferArgument) and v.buffer else None
+            for v in values
+        ),
+    )

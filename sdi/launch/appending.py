@@ -149,7 +149,7 @@ class Appender:
         others: list[Ticket] = []
         for at, chunk in enumerate(chunks):
             name = binding.kernel.model.name
-            yield from reserve(self._memory, binding.launch, chunk, where, everyone, False, name, issue)
+            yield from reserve(self._memory, chunk, where, everyone, False, name, issue)
             first, *more = self._issuer.issue(apart, at, where, False, issue).tickets
             launched.append(first)
             others += more

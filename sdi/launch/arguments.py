@@ -11,8 +11,8 @@ from sdi.commands import Launch
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Sampler
-from sdi.errors import ClError, Status
-from sdi.vmem.buffer import ImageView
+from sdi.errors import ClError, Status, require
+from sdi.vmem.buffer import ImageView, VirtualBuffer
 from sdi.wire.arguments import ENTRY, IMAGE, LOCAL, POINTER
 from sdi.wire.opencl import IMAGE_TYPES
 
@@ -134,3 +134,13 @@ def _image(type_name: str, payload: bytes) -> ImageArgument:
         raise ValueError(f"an image of type {image_type:#x} for {type_name}")
     shape = ImageShape(image_type, order, data_type, width, rows, planes, row_pitch, plane_pitch)
     return ImageArgument(buffer, ImageView(offset, shape))
+
+
+def image_nbytes_of(kernel: str, values: Sequence[ArgumentValue], buffers: dict[int, VirtualBuffer]) -> int:
+    """What copies of all images of a launch take on a member.  Raises ClError for one outside its buffer."""
+    found = {(value.buffer, value.view) for value in values if isinstance(value, ImageArgument)}
+    for buffer_id, view in found:
+        nbytes = buffers[buffer_id].nbytes
+        what = f"{kernel}: an image at [{view.over.start}, {view.over.stop}) of {nbytes} bytes"
+        require(view.over.stop <= nbytes, Status.INVALID_KERNEL_ARGS, what)
+    return sum(view.shape.nbytes for _, view in found)

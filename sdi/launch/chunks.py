@@ -7,10 +7,9 @@ Source: DESIGN "Virtual device memory"; issue and memory: ``vmem/allocation.py``
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sdi.commands import Launch
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
@@ -27,6 +26,7 @@ from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage, rounded
+from sdi.vmem.reaches import NOTHING, Reached
 
 WAVES_MAX = 1024
 
@@ -73,8 +73,9 @@ class Chunk:
     ``wanted``: per box, what must have a place on its member, None for any place (nothing is touched).
     ``mapped``: buffers that the members use in the arena instead.  ``on_host``: those of which each member
     has all in the memory of its own host.  ``uses``: by member, per buffer of the plan, what its box reads
-    and writes, once it was needed there.  ``is_repeatable``: it leaves residency in a state that depends on
-    nothing but the one that it found.
+    and writes, once it was needed there.  ``reached``: what it uses by addresses, all of it ``mapped``.
+    ``is_repeatable``: it leaves residency in a state that depends on nothing but the one that it found.
+    ``buffers``: the plan's, then those that it reaches.
     """
 
     plan: CutPlan
@@ -82,18 +83,22 @@ class Chunk:
     wanted: tuple[tuple[tuple[VirtualBuffer, ByteRange | None], ...], ...]
     mapped: frozenset[int]
     on_host: frozenset[int] = frozenset()
+    reached: Reached = NOTHING
     uses: dict[int, tuple[Use, ...]] = field(default_factory=dict)
     is_repeatable: bool = field(init=False)
+    buffers: tuple[VirtualBuffer, ...] = field(init=False)
     _recordings: dict[tuple[State | None, ...], Recording] = field(default_factory=dict)
     _last: Recording | None = None
 
     def __post_init__(self) -> None:
         merges = any(used.merged for used in self.plan.buffers)
-        self.is_repeatable = not (self.mapped or merges or self.plan.images or self.plan.is_attempt)
+        self.buffers = (*[used.buffer for used in self.plan.buffers], *self.reached.buffers)
+        is_mapped = len(self.mapped) > len(self.reached.buffers)
+        self.is_repeatable = not (is_mapped or merges or self.plan.images or self.plan.is_attempt)
 
     def states(self) -> tuple[State | None, ...]:
-        """Those that the plan's buffers are in."""
-        return tuple([used.buffer.directory.state() for used in self.plan.buffers])
+        """Those that its buffers are in."""
+        return tuple([buffer.directory.state() for buffer in self.buffers])
 
     def find(self) -> Recording | None:
         """What was planned when its buffers were in the states that they are in now."""
@@ -109,11 +114,12 @@ class Chunk:
             self._recordings.clear()
         self._recordings[before] = recording
 
-    def allocations(self, members: Sequence[int]) -> tuple[Allocation | ImageCopy, ...]:
-        """What all that is wanted has, once it is reserved."""
+    def allocations(self, members: Sequence[int], pooled: int | None) -> tuple[Allocation | ImageCopy, ...]:
+        """What all that is wanted has, once it is reserved.  ``pooled``: see ``Memories``."""
         places = [buffer.allocations[member] for buffer, member, _ in self.places(members)]
         images = [buffer.images[member, view] for buffer, member, view in self.images(members)]
-        return (*[allocation for allocation in places if allocation is not None], *images)
+        found = [allocation for allocation in places if allocation is not None]
+        return (*found, *images, *self.reached.allocations(pooled))
 
     def places(self, members: Sequence[int]) -> list[Wanted]:
         """``wanted``, box k's on member ``members[k]``."""
@@ -139,6 +145,7 @@ class Outside:
 
     buffers: frozenset[int]
     is_far: bool
+    reached: Reached = NOTHING
 
 
 def make_chunks(
@@ -148,7 +155,7 @@ def make_chunks(
     capacities: Sequence[int],
     is_guarded: bool = False,
     is_far: bool = False,
-    regions: Collection[int] = (),
+    reached: Reached = NOTHING,
 ) -> tuple[Chunk, ...]:
     """The launch ``plan`` cut so that each chunk fits; ``capacities[k]``: what the member of box k can hold
     beside the images.
@@ -156,7 +163,7 @@ def make_chunks(
     ``order``: see ``candidate_plans``.
     ``is_guarded``: the access ranges are in doubt, so members get places for whole buffers, in which a wrong
     range does no harm that can't be seen.
-    ``regions``: buffers that members use in the arena in any case.
+    ``reached``: what members use in one memory in any case.
     Raises ClError where not even images fit.
     Chunks take half of a member, so that the copies of one can run beside the kernels of the one before, or
     all of it where that takes less than a quarter of their number.  Where no cut fits, the buffer of which a
@@ -167,17 +174,17 @@ def make_chunks(
     def best(boxes: tuple[GroupBox, ...]) -> CutPlan:
         return cheapest(candidate_plans([boxes], plans, order), order)
 
-    outside = set(regions)
+    outside = set(reached.ids)
     members = tuple(range(len(plan.boxes)))
     if is_guarded:
         places = tuple(
             (used.buffer, used.buffer.whole) for used in plan.buffers if used.buffer.id not in outside
         )
-        guarded = Chunk(plan, members, (places,) * len(plan.boxes), frozenset(outside))
+        guarded = Chunk(plan, members, (places,) * len(plan.boxes), frozenset(outside), reached=reached)
         if _fits(guarded, capacities, 1):
             return (guarded,)
     while True:
-        which = Outside(frozenset(outside), is_far)
+        which = Outside(frozenset(outside), is_far, reached)
         whole = _chunk(plan, members, which)
         if _fits(whole, capacities, 1):
             return (whole,)
@@ -293,7 +300,7 @@ def _chunk(plan: CutPlan, members: tuple[int, ...], outside: Outside) -> Chunk:
             tuple((b, b.whole if over is not None and b.id in on_host else over) for b, over in assignment)
             for assignment in wanted
         )
-    return Chunk(plan, members, wanted, mapped, on_host)
+    return Chunk(plan, members, wanted, mapped, on_host, outside.reached)
 
 
 def _hull(used: BufferPlan, k: int) -> ByteRange | None:
@@ -307,7 +314,6 @@ def _hull(used: BufferPlan, k: int) -> ByteRange | None:
 
 def reserve(
     memory: VirtualMemory,
-    launch: Launch,
     chunk: Chunk,
     where: tuple[int, ...],
     everyone: Sequence[int],
@@ -317,12 +323,12 @@ def reserve(
 ) -> Steps[int]:
     """Give a chunk's data their places on the members ``where``; how long that was waited for, in ns.
 
-    ``is_one``: it is all of ``launch``, of the kernel ``name``.  Raises ClError where there is no room, and
+    ``is_one``: it is all of a launch, of the kernel ``name``.  Raises ClError where there is no room, and
     DeviceFailed where a member is lost meanwhile.
     """
     wanted, images = chunk.places(where), chunk.images(where)
     held_ns = 0
-    while waits := _share(memory, launch, chunk, wanted, images, everyone, issue) or memory.placement.reserve(
+    while waits := _share(memory, chunk, wanted, images, everyone, issue) or memory.placement.reserve(
         wanted, issue, images, is_one, chunk.on_host
     ):
         before_ns = time.monotonic_ns()
@@ -335,7 +341,6 @@ def reserve(
 
 def _share(
     memory: VirtualMemory,
-    launch: Launch,
     chunk: Chunk,
     wanted: list[Wanted],
     images: list[WantedImage],
@@ -349,10 +354,11 @@ def _share(
     if not chunk.mapped or memory.memories.pooled is None:
         return []
     placement = memory.placement
-    for used in chunk.plan.buffers:
-        is_needed = used.buffer.id in launch.regions
-        if used.buffer.id in chunk.mapped and (is_needed or memory.coherence == "lazy"):
-            share = placement.share_surely if is_needed else placement.share
-            if waits := share(used.buffer, wanted, images, everyone, issue):
-                return waits
+    shares = [(buffer, placement.share_surely) for buffer in chunk.reached.buffers]
+    if memory.coherence == "lazy":
+        mapped = chunk.mapped - chunk.reached.ids
+        shares += [(used.buffer, placement.share) for used in chunk.plan.buffers if used.buffer.id in mapped]
+    for buffer, share in shares:
+        if waits := share(buffer, wanted, images, everyone, issue):
+            return waits
     return []

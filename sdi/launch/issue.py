@@ -90,11 +90,11 @@ class Issuer:
         if None in after:
             return Issued(tickets, recording.copies_ns, patterns=recording.patterns)
         changes = [
-            Change(used.buffer.directory, old, new)
-            for used, old, new in zip(chunk.plan.buffers, before, after, strict=True)
+            Change(buffer.directory, old, new)
+            for buffer, old, new in zip(chunk.buffers, before, after, strict=True)
             if old is not None and new is not None
         ]
-        recording.changes = tuple(changes)
+        recording.repeats(changes)
         chunk.keep(before, recording)
         return Issued(tickets, recording.copies_ns, recording, kernels, recording.patterns)
 
@@ -159,6 +159,9 @@ class Issuer:
         with memory.transfers.links.at_once():
             transfers = self._plan_kept(chunk) if is_kept else []
             transfers += self._plan(chunk, members, merges)
+            transfers += chunk.reached.plan(
+                memory.memories, memory.transfers, f"{binding.kernel.model.name}: pointers"
+            )
         for transfer in transfers:
             memory.transfers.perform(transfer, issue)
         for used in plan.buffers:
@@ -172,6 +175,7 @@ class Issuer:
             for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
         ]
         recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
+        recording.uses_together(chunk.reached, chunk.reached.uses(memory.memories))
         recording.copies_ns = memory.transfers.predicted_ns(transfers)
         if binding.kernel.note is not None:
             together = [
@@ -192,6 +196,8 @@ class Issuer:
             if chunk.plan.images
             else [[t] for t in tickets]
         )
+        started.recording.leave([ticket for several in done for ticket in several])
+        chunk.reached.wrote(self._memory.memories)
         if chunk.mapped:
             self._record_mapped(chunk, started.bounds, done)
         written = self._written(chunk, members, done, merges, issue)
@@ -351,12 +357,16 @@ class Issuer:
             memory.placed.generation,
             tuple(
                 [
-                    (used.buffer, memory.memories.pooled_allocation(used.buffer))
-                    for used in chunk.plan.buffers
-                    if used.buffer.id in chunk.mapped
+                    (buffer, memory.memories.pooled_allocation(buffer))
+                    for buffer in self._shared(binding, chunk)
                 ]
             ),
         )
+
+    def _shared(self, binding: Binding, chunk: Chunk) -> list[VirtualBuffer]:
+        """What its arguments name in the one memory of all members."""
+        named = [each.buffer for each in binding.values if isinstance(each, BufferArgument | ImageArgument)]
+        return [self._memory.buffer(each) for each in dict.fromkeys(named) if each in chunk.mapped]
 
     def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
         is_mapped = used.buffer.id in chunk.mapped

@@ -29,6 +29,7 @@ from sdi.sampling.model import KernelAccess
 from sdi.sampling.parametric import Parametric
 from sdi.sampling.scalar_cases import ArgumentCases, argument_cases
 from sdi.sampling.shaping import shaping_bits
+from sdi.vmem.reaches import NOTHING, Reached
 
 ARRANGEMENTS_MAX = 64
 """Kept per kernel, least recently used first out."""
@@ -45,7 +46,8 @@ class LaunchPlan:
     asked for.
     ``profiled``: its number in the profile, once it is there.  ``epoch``: what its shares are measured by,
     None where they stay as they are.  ``capacities``: what each member could hold, as far as was known.
-    ``buffers``: the ids of those that it refers to.  ``is_trivial``: no ranges were asked for.
+    ``reached``: what it uses by addresses; ``names``: the ids of what says so.
+    ``buffers``: the ids of all that it refers to.  ``is_trivial``: no ranges were asked for.
     ``member``: see ``Launch``.  ``plans``: what its cut was chosen among, where it hands out places.
     """
 
@@ -64,10 +66,12 @@ class LaunchPlan:
     is_trivial: bool = False
     member: int = 0
     plans: CutPlans | None = None
+    reached: Reached = NOTHING
+    names: tuple[int, ...] = ()
     buffers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.buffers = tuple([used.buffer.id for used in self.plan.buffers])
+        self.buffers = (*[used.buffer.id for used in self.plan.buffers], *self.names)
 
     def is_valid(self) -> bool:
         """Whether launches like these are still cut like this, and need not be looked at anew."""

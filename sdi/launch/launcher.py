@@ -19,11 +19,17 @@ from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, SEEN, TOGETHER, Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
+from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.intervals import ByteRange
-from sdi.launch.access_plans import AccessPlans
+from sdi.launch.access_plans import AccessPlans, bound_access
 from sdi.launch.appending import Appender, Ran
-from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument, decode_arguments
+from sdi.launch.arguments import (
+    ArgumentValue,
+    BufferArgument,
+    ImageArgument,
+    decode_arguments,
+    image_nbytes_of,
+)
 from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsafe
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
@@ -43,11 +49,12 @@ from sdi.partition.balance import BalanceMode
 from sdi.partition.history import LaunchHistory
 from sdi.profile.record.recorder import Recorder
 from sdi.regions import RegionSet
-from sdi.sampling.model import BoundAccess, KernelAccess
+from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES
+from sdi.vmem.reaches import Reached
 
 if TYPE_CHECKING:
     from sdi.launch.verify.verify import Verifier
@@ -154,9 +161,8 @@ class Launcher:
         build = self.build(launch.build)
         if build is None:
             return
-        for region in launch.regions:
-            with suppress(ClError):
-                buffer = self._memory.buffer(region)
+        with suppress(ClError):
+            for buffer in self._memory.reached(launch).buffers:
                 self._memory.recovery.poison(buffer, buffer.whole, why)
         model = build.kernels[launch.kernel_index].model
         for argument, value in zip(model.arguments, decode_arguments(model, launch), strict=True):
@@ -278,7 +284,7 @@ class Launcher:
                 try:
                     is_one, name = len(launch_plan.chunks) == 1, kernel.model.name
                     held_ns += yield from reserve(
-                        self._memory, launch, chunk, where, self._everyone, is_one, name, issue
+                        self._memory, chunk, where, self._everyone, is_one, name, issue
                     )
                 except ClError:
                     if number or not self._is_shorter(launch_plan):
@@ -301,7 +307,8 @@ class Launcher:
                 issued, patterns = made.tickets, patterns + made.patterns
                 launch_plan.copied(made.copies_ns)
                 if (recording := made.recording) is not None and recording.placed != generation:
-                    recording.allocations, recording.placed = chunk.allocations(where), generation
+                    pooled = self._memory.memories.pooled
+                    recording.allocations, recording.placed = chunk.allocations(where, pooled), generation
                 if is_measured:
                     self._measure(kernel, launch_plan, chunk, issued)
             if recorder is not None:
@@ -349,22 +356,27 @@ class Launcher:
         """Decode the arguments, and arrange the launch if no other with the same ranges was."""
         values = decode_arguments(kernel.model, launch)
         named = [v.buffer for v in values if isinstance(v, ImageArgument | BufferArgument) and v.buffer]
-        buffers = {each: self._memory.buffer(each) for each in (*named, *launch.regions)}
-        image_nbytes = _image_nbytes(kernel.model.name, values, buffers)
+        buffers = {each: self._memory.buffer(each) for each in named}
+        reached = self._memory.reached(launch)
+        image_nbytes = image_nbytes_of(kernel.model.name, values, buffers)
         ndrange = ndrange_of(kernel.model, launch)
-        history_key = (ndrange.work_dim, ndrange.total_groups.bit_length(), tuple(sorted(buffers)))
+        history_key = (
+            ndrange.work_dim,
+            ndrange.total_groups.bit_length(),
+            tuple(sorted({*buffers, *launch.names})),
+        )
         history = kernel.history(history_key, self._cutter.history)
         # One member needs no ranges: everything is on it anyway, if it fits.  But what is poisoned is needed
         # only by who reads it.
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
         is_poisoned = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
-        is_trivial = (needed <= capacity and not is_poisoned and not launch.regions) and (
+        is_trivial = (needed <= capacity and not is_poisoned and not launch.is_by_address) and (
             len(self._everyone) == 1 or self._needs_no_ranges(launch.member, history, buffers.values())
         )
         shape = shaped(values, *kernel.counted(is_trivial))
         sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
-        key = (*sizes_of, shape, is_trivial, launch.member, launch.regions)
+        key = (*sizes_of, shape, is_trivial, launch.member, launch.names)
         launch_plan = kernel.find(key)
         if launch_plan is not None and not self._is_valid(kernel, launch_plan):
             launch_plan = None
@@ -372,7 +384,7 @@ class Launcher:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
             history.has_gathered |= is_trivial
             is_choice, start_ns = history.shape is None or history.is_due(), time.perf_counter_ns()
-            inner = None if launch.regions else numbered(shape)
+            inner = None if launch.is_by_address else numbered(shape)
             sizes = tuple([buffer.nbytes for buffer in buffers.values()])
             plan_key = None if inner is None else (*sizes_of, inner, sizes, is_trivial)
             launch_plan = self._arrange(
@@ -384,8 +396,8 @@ class Launcher:
                 buffers,
                 image_nbytes,
                 plan_key,
-                launch.member,
-                launch.regions,
+                launch,
+                reached,
             )
             if not is_choice:
                 history.planned(len(launch_plan.plan.boxes), time.perf_counter_ns() - start_ns)
@@ -404,14 +416,14 @@ class Launcher:
         buffers: dict[int, VirtualBuffer],
         image_nbytes: int,
         plan_key: PlanKey | None,
-        member: int,
-        regions: tuple[int, ...],
+        launch: Launch,
+        reached: Reached,
     ) -> LaunchPlan:
-        """Cut the NDRange, find what each assignment needs.  ``image_nbytes``: see ``_image_nbytes``.
+        """Cut the NDRange, find what each assignment needs.  ``image_nbytes``: see ``image_nbytes_of``.
 
-        ``plan_key``: by which plans are remembered, if they are.  ``member``, ``regions``: the launch's.
+        ``plan_key``: by which plans are remembered, if they are.
         """
-        model = kernel.model
+        model, member = kernel.model, launch.member
         capacities = [nbytes - image_nbytes for nbytes in self._capacities(member)]
         images = None
         if kernel.images is not None:
@@ -420,11 +432,13 @@ class Launcher:
                 tuple(value if isinstance(value, bytes) else None for value in values),
                 image_slabs(model, values),
             )
-        bind = partial(_bound, maps, ndrange, values, buffers)
+        bind = partial(bound_access, maps, ndrange, values, buffers)
         accesses = kernel.effort(ndrange)
-        plans = AccessPlans(model, values, buffers, bind, images, accesses, kernel.plans, plan_key, regions)
+        plans = AccessPlans(
+            model, values, buffers, bind, images, accesses, kernel.plans, plan_key, reached.ids
+        )
         why_whole = _OF_ONE_DEVICE if member else self._never_split(kernel, ndrange)
-        is_pooled = regions and self._memory.memories.pooled is not None
+        is_pooled = reached.buffers and self._memory.memories.pooled is not None
         if not why_whole and is_pooled and any(each.atomic or each.updates for each in model.arguments):
             why_whole = _ATOMIC_BY_ADDRESS
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
@@ -435,14 +449,17 @@ class Launcher:
             history.is_fixed = True
         else:
             chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plans)
-        for buffer in buffers.values():
-            buffer.on_release.update((kernel.forget_buffer, self.known.drop_buffer))
+        forget = (kernel.forget_buffer, self.known.drop_buffer)
+        for buffer in (*buffers.values(), *self._memory.known(launch.regions)):
+            buffer.on_release.update(forget)
+        if (reach := self._memory.reaches.find(launch.reach)) is not None:
+            reach.on_change.update(forget)
 
         def chunks_of(chosen: CutPlan) -> tuple[Chunk, ...]:
             # Of one box, the member is chosen at launch.
             room = capacities if len(chosen.boxes) > 1 else [min(capacities)]
             is_guarded = self._verifier is not None
-            return make_chunks(plans, self._cutter.order, chosen, room, is_guarded, self._is_far, regions)
+            return make_chunks(plans, self._cutter.order, chosen, room, is_guarded, self._is_far, reached)
 
         chunks = chunks_of(chosen)
         if len(chunks) > 1 and self._cutter.freeze_equal(history, chosen):
@@ -453,7 +470,16 @@ class Launcher:
             chunks = chunks_of(chosen)
         groups = tuple(box.total_groups for box in chosen.boxes)
         made = LaunchPlan(
-            ndrange, chosen, groups, why_whole, chunks, history, history.version, tuple(self._capacities())
+            ndrange,
+            chosen,
+            groups,
+            why_whole,
+            chunks,
+            history,
+            history.version,
+            tuple(self._capacities()),
+            reached=reached,
+            names=launch.names,
         )
         made.plans = plans if chosen.is_attempt else None
         if len(groups) > 1 and len(chunks) == 1:
@@ -553,36 +579,9 @@ class Launcher:
         join(launched, record)
 
 
-def _bound(
-    maps: KernelAccess,
-    ndrange: NDRange,
-    values: Sequence[ArgumentValue],
-    buffers: dict[int, VirtualBuffer],
-) -> BoundAccess:
-    """The access maps of one launch."""
-    return maps.bind(
-        ndrange,
-        tuple(value if isinstance(value, bytes) else None for value in values),
-        tuple(
-            v.reach(buffers[v.buffer].nbytes) if isinstance(v, BufferArgument) and v.buffer else None
-            for v in values
-        ),
-    )
-
-
 def _are_poisoned(buffers: Iterable[VirtualBuffer]) -> bool:
     """Whether bytes of them were not written that should have been, as far as was looked."""
     return any(dependencies.poisoned for buffer in buffers for dependencies in buffer.dependencies)
-
-
-def _image_nbytes(kernel: str, values: Sequence[ArgumentValue], buffers: dict[int, VirtualBuffer]) -> int:
-    """What copies of all images of a launch take on a member.  Raises ClError for one outside its buffer."""
-    found = {(value.buffer, value.view) for value in values if isinstance(value, ImageArgument)}
-    for buffer_id, view in found:
-        nbytes = buffers[buffer_id].nbytes
-        what = f"{kernel}: an image at [{view.over.start}, {view.over.stop}) of {nbytes} bytes"
-        require(view.over.stop <= nbytes, Status.INVALID_KERNEL_ARGS, what)
-    return sum(view.shape.nbytes for _, view in found)
 
 
 __all__ = ["Launcher", "SplitMode"]

@@ -223,13 +223,14 @@ def make_plan(
 ) -> CutPlan:
     """What the assignments ``boxes`` of a launch need and write.  Pure but for the access maps' own caches.
 
-    ``access``: what a box does, exactly or in bounds.  ``regions``: where each may do anything: ``Launch``.
+    ``access``: what a box does, exactly or in bounds.  ``regions``: what they use by addresses (``Reached``),
+    which is no part of the plan.
     ``image_access``: which slabs of images are written (``image_slabs``); None: that is not known.
     """
     pointers = [
         (index, value)
         for index, value in enumerate(values)
-        if isinstance(value, BufferArgument) and value.buffer
+        if isinstance(value, BufferArgument) and value.buffer and value.buffer not in regions
     ]
     gathered: list[dict[int, _Gathered]] = []
     for box in boxes:
@@ -283,10 +284,9 @@ def make_plan(
         tuple(
             apart[buffer_id]
             if buffer_id in apart
-            else _reached(model, buffer, len(boxes))
-            if buffer_id in regions
             else _buffer_plan(model, named, buffer, [by_buffer[buffer_id] for by_buffer in gathered])
             for buffer_id, buffer in buffers.items()
+            if buffer_id in apart or buffer_id not in regions
         ),
         images,
         is_attempt,
@@ -462,13 +462,6 @@ def _read_others(gathered: Sequence[_Gathered]) -> bool:
         one.reads.overlaps(common) or one.reads.overlaps(every.difference(own))
         for one, own in zip(gathered, writes, strict=True)
     )
-
-
-def _reached(model: KernelModel, buffer: VirtualBuffer, num_assignments: int) -> BufferPlan:
-    """Of a buffer that all assignments use in one memory, where nothing is brought together afterwards."""
-    whole = RegionSet((buffer.whole,))
-    anything = AssignmentAccess(whole, whole)
-    return BufferPlan(buffer, (anything,) * num_assignments, (), 1, 1, f"{model.name}: pointers")
 
 
 def _count_updates(into: _Gathered, argument: Argument, item: AccessRange, offset: int, nbytes: int) -> None:

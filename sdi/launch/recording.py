@@ -13,6 +13,7 @@ from itertools import pairwise
 from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import Issue, Timing
+from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.launch.patterns import CopyPattern
 from sdi.ndrange import Int3
@@ -20,6 +21,7 @@ from sdi.vmem.buffer import Allocation, ImageCopy
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import Directory, State
 from sdi.vmem.memory import VirtualMemory
+from sdi.vmem.reaches import NOTHING, Reached
 from sdi.vmem.transfers import Transfer
 
 IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket], Timing], Ticket]
@@ -78,10 +80,11 @@ class Recording:
     """A part of a launch, planned.  Owned by: sdi-scheduler.
 
     ``where``: the members of the launch.  ``transfers``: copies before it.  ``changes``: per buffer; none
-    where states are not known, and then it is carried out once only.  ``copies_ns``: what its copies are
-    predicted to take.  ``allocations``: places that it uses,
-    its buffers' own while the placement has the generation ``placed``.  ``tally``: counts its replays.
-    ``patterns``: what its copies are, where somebody wants to know.
+    where states are not known, and then it is carried out once only; ``moves``: of these, what leaves another
+    state than it finds.  ``copies_ns``: what its copies are predicted to take.  ``allocations``: places that
+    it uses, its buffers' own while the placement has the generation ``placed``.  ``tally``: counts replays.
+    ``patterns``: what its copies are, where somebody wants to know.  ``reached``: what all assignments use in
+    one memory, by ``together``: they do not wait for each other, and what comes next waits for all of them.
     """
 
     __slots__ = (
@@ -90,9 +93,12 @@ class Recording:
         "changes",
         "copies_ns",
         "local_size",
+        "moves",
         "patterns",
         "placed",
+        "reached",
         "tally",
+        "together",
         "transfers",
         "where",
         "work_dim",
@@ -113,6 +119,7 @@ class Recording:
                 one.flush = _later  # what is said to a node goes out together
         self.transfers = tuple(transfers)
         self.changes: tuple[Change, ...] = ()
+        self.moves: tuple[Change, ...] = ()
         self.copies_ns = 0.0
         self.local_size = local_size
         self.work_dim = work_dim
@@ -120,6 +127,17 @@ class Recording:
         self.placed = -1
         self.tally: Tally | None = None
         self.patterns: tuple[CopyPattern, ...] = ()
+        self.reached = NOTHING
+        self.together: tuple[Use, ...] = ()
+
+    def uses_together(self, reached: Reached, uses: tuple[Use, ...]) -> None:
+        """All assignments use ``reached`` by ``uses``."""
+        self.reached, self.together = reached, uses
+
+    def repeats(self, changes: Sequence[Change]) -> None:
+        """It may be carried out again: ``changes`` is what it does to residency."""
+        self.changes = tuple(changes)
+        self.moves = tuple([change for change in changes if change.before is not change.after])
 
     def is_there(self) -> bool:
         """Whether its buffers are in the states in which it begins."""
@@ -135,9 +153,21 @@ class Recording:
         for transfer in self.transfers:
             memory.transfers.perform(transfer, issue, is_repeated=True)
         tickets = self.start(kernels, timing)
-        for change in self.changes:
+        self.leave(tickets)
+        for change in self.moves:
             change.directory.enter(change.after)
         return tickets
+
+    def leave(self, tickets: Sequence[Ticket]) -> None:
+        """All that uses ``reached`` was issued, and is done when these are."""
+        if not self.together:
+            return
+        everyone = tickets[0]
+        if len(tickets) > 1:
+            everyone = Ticket()
+            join(tickets, everyone.complete)
+        for use in self.together:
+            use.by(everyone)
 
     def start(
         self, kernels: Sequence[BoundKernel], timing: Timing, among: Sequence[Assignment] | None = None
@@ -148,8 +178,11 @@ class Recording:
         """
         local_size, work_dim = self.local_size, self.work_dim
         tickets: list[Ticket] = []
+        common: dict[Ticket, None] = {}
+        for use in self.together:
+            use.gather(common)
         for assignment, kernel in zip(self.assignments if among is None else among, kernels, strict=True):
-            found: dict[Ticket, None] = {}
+            found = dict(common) if common else {}
             for use in assignment.uses:
                 use.gather(found)
             ticket = assignment.issue(kernel, assignment.groups, local_size, work_dim, list(found), timing)

@@ -49,7 +49,9 @@ class Buffers:
         return found
 
     def _tell(self, buffer: VirtualBuffer, cells: tuple[int, int, int]) -> None:
-        """Where the player has no room for it, its releases are Python's."""
+        """Where the player has no room for it, or orders it with others, its releases are Python's."""
+        if buffer.is_one_of_many:
+            return
         directory = buffer.directory
         fresh = _Fresh(*(directory.number_of(directory.fresh(defined)) for defined in (False, True)))
         if self._quick.sdi_player_buffer(self._handle, buffer.id, cells[1], cells[2], fresh):

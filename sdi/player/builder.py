@@ -11,8 +11,8 @@ from typing import Protocol
 from sdi.cells import Cells
 from sdi.devices.native import NativeLane, NativeLaunch, NativeMember
 from sdi.intervals import ByteRange
-from sdi.launch.kernel import LaunchPlan
-from sdi.launch.recording import Assignment, Change
+from sdi.launch.chunks import Chunk
+from sdi.launch.recording import Assignment, Change, Recording
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
 from sdi.sampling.scalar_cases import ScalarCase
@@ -64,7 +64,7 @@ class Builder:
         self.effects: list[tuple[int, int]] = []
         self.budgets = budgets
         self.watch = watch
-        self.num_beside = 0
+        self.num_beside = self.num_together = 0
         self.ops: list[c.PlayerOp] = []
         self.accesses: list[tuple[int, int]] = []
         self.holes: list[tuple[int, int, int]] = []
@@ -88,12 +88,9 @@ class Builder:
         self.guards.append((cells[0], self._player.cells.at[cells[0]]))
         return True
 
-    def states(self, launch_plan: LaunchPlan, changes: Sequence[Change]) -> bool:
+    def states(self, chunk: Chunk, changes: Sequence[Change]) -> bool:
         """Each buffer is found in one state and left in another."""
-        return all(
-            self.change(used.buffer, change)
-            for used, change in zip(launch_plan.plan.buffers, changes, strict=True)
-        )
+        return all(self.change(buffer, change) for buffer, change in zip(chunk.buffers, changes, strict=True))
 
     def change(self, buffer: VirtualBuffer, change: Change) -> bool:
         """One buffer's."""
@@ -220,9 +217,10 @@ class Builder:
         native: NativeLaunch,
         assignment: Assignment,
         scalars: Sequence[tuple[int, int, int]],
-        launch_plan: LaunchPlan,
+        chunk: Chunk,
+        together: Sequence[tuple[int, int]] = (),
     ) -> bool:
-        """One assignment."""
+        """One assignment.  ``together``: its accesses to what all of them use in one memory."""
         op = c.PlayerOp(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
         op.size[:], op.local[:] = native.size, native.local_size
         op.shared, op.dim = native.shared_nbytes, native.work_dim
@@ -238,8 +236,8 @@ class Builder:
         op.num_holes = len(self.holes) - op.first_hole
         self.keep.append(native.keep)
         self.launches.append((member, native))
-        accesses: list[tuple[int, int]] = []
-        for used, use in zip(launch_plan.plan.buffers, assignment.uses, strict=True):
+        accesses = [*together]
+        for used, use in zip(chunk.plan.buffers, assignment.uses, strict=True):
             segment = self._player.segment(used.buffer, member + 1)
             reads, writes = use.kinds
             if reads:
@@ -249,6 +247,20 @@ class Builder:
         self.uses.append((member, assignment.uses))
         return self._op(op, accesses, ("piece", member, prod(assignment.groups)))
 
+    def together(self, recording: Recording) -> list[tuple[int, int]] | None:
+        """Accesses of each assignment to what all of them use in one memory; None where there are too many
+        assignments.  To be asked before ``launch``.
+        """
+        if not recording.together:
+            return []
+        if len(recording.assignments) > c.BESIDE_MAX:
+            return None
+        self.num_together = len(recording.assignments)
+        self.uses.append((recording.where[0], recording.together))
+        backing = self._player.memory.memories.backing
+        found = [self._player.segment(buffer, backing(buffer)) for buffer in recording.reached.buffers]
+        return [(segment, c.WRITES_TOGETHER) for segment in dict.fromkeys(found)]
+
     def _op(self, op: c.PlayerOp, accesses: list[tuple[int, int]], told: tuple[str | int, ...]) -> bool:
         """``told``: what a profile says of it, see ``profile.replayed``."""
         if any(segment < 0 for segment, _ in accesses):
@@ -257,7 +269,8 @@ class Builder:
             # Members have a context each: one operation can not wait for another one elsewhere.
             for segment, writes in accesses:
                 for lane, wrote in self._touched.setdefault(segment, set()):
-                    if lane != op.lane and (writes or wrote) and not writes == wrote == c.WRITES_BESIDE:
+                    is_beside = writes == wrote and writes in (c.WRITES_BESIDE, c.WRITES_TOGETHER)
+                    if lane != op.lane and (writes or wrote) and not is_beside:
                         return False
                 self._touched[segment].add((op.lane, writes))
         op.first_access, op.num_accesses = len(self.accesses), len(accesses)
@@ -304,6 +317,7 @@ class Builder:
             blocking=blocking,
             watch=self.watch,
             num_beside=self.num_beside,
+            num_together=self.num_together,
             profiled=self.profiled,
         )
 

@@ -38,12 +38,25 @@ static void accessed(struct segment *s, bool writes, bool is_launch, unsigned la
     }
 }
 
+/* Whether what uses the same bytes may run at the same time: other launches, parts of one copy. */
+static bool is_beside(const struct op *op, const struct access *access)
+{
+    return op->kind == OP_LAUNCH || access->writes == WRITES_BESIDE;
+}
+
+/* What an operation's access has to follow.  `is_beside`: launches need not be waited for; but nothing else orders those
+ * that use one memory together. */
+static void access_needs(uint64_t *needs, const struct sdi_player *p, const struct access *access, bool is_beside)
+{
+    need(needs, &p->segments[access->segment], access->writes, is_beside && access->writes != WRITES_TOGETHER, p->num_lanes);
+}
+
 /* Whether an access waits for what another lane has not done: OpenCL members have a context each, and no events
  * in common. */
-static bool waits_elsewhere(const struct sdi_player *p, const struct segment *s, bool writes, const struct op *op)
+static bool waits_elsewhere(const struct sdi_player *p, const struct access *access, const struct op *op)
 {
     uint64_t needs[LANES_MAX] = {0};
-    need(needs, s, writes, op->kind == OP_LAUNCH, p->num_lanes);
+    access_needs(needs, p, access, op->kind == OP_LAUNCH);
     needs[op->lane] = 0; /* the member's only one: its queues have it in common */
     return !lanes_reached(p, needs);
 }
@@ -97,7 +110,7 @@ bool recording_may_execute(struct sdi_player *p, const struct recording *r)
         for (uint32_t a = 0; a < op->num_accesses; a++) {
             const struct access *access = &r->accesses[op->first_access + a];
             const struct segment *s = &p->segments[access->segment];
-            if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, s, access->writes, op))
+            if (p->lanes[op->lane].driver == DRIVER_OPENCL && waits_elsewhere(p, access, op))
                 return false;
             if (op->kind == OP_UPLOAD && !access->writes && !segment_is_free(p, s, false))
                 return false;
@@ -113,12 +126,6 @@ static void repeat(char *to, size_t nbytes, const char *pattern, size_t done)
         part = done < nbytes - done ? done : nbytes - done;
         memcpy(to + done, to, part);
     }
-}
-
-/* Whether what uses the same bytes may run at the same time: other launches, parts of one copy. */
-static bool is_beside(const struct op *op, const struct access *access)
-{
-    return op->kind == OP_LAUNCH || access->writes == WRITES_BESIDE;
 }
 
 /* Whether a launch is measured.  Cells of the watch: so many of the next ones are; after so many one is; and then after so
@@ -144,22 +151,33 @@ static void op_needs(const struct sdi_player *p, const struct recording *r, cons
             needs[l] = queue->after[l];
     const struct access *accesses = &r->accesses[op->first_access];
     for (uint32_t a = 0; a < op->num_accesses; a++)
-        need(needs, &p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), p->num_lanes);
+        access_needs(needs, p, &accesses[a], is_beside(op, &accesses[a]));
 }
 
-/* What those that are beside each other have to follow, before any of them is issued; and the events for that, which would
+/* Operations that are beside each other: so many from the `first` on. */
+struct group {
+    uint32_t first, count;
+};
+
+static bool has(const struct group *group, uint32_t i)
+{
+    return i - group->first < group->count;
+}
+
+/* What those of a group have to follow beside `waits`, before any of them is issued; and the events for that, which would
  * be behind the others else. */
-static int beside_needs(struct sdi_player *p, const struct recording *r, const struct node *node,
-                        uint64_t (*needs)[LANES_MAX])
+static int group_needs(struct sdi_player *p, const struct recording *r, const struct node *node, const struct group *group,
+                       const uint64_t *waits, uint64_t (*needs)[LANES_MAX])
 {
     int status = 0;
-    for (uint32_t i = 0; i < r->num_beside; i++) {
-        memcpy(needs[i], node->waits, sizeof needs[i]);
-        op_needs(p, r, &r->ops[i], &p->queues[node->queue], needs[i]);
-        const unsigned lane = lane_of(p, &r->ops[i], node->queue);
+    for (uint32_t k = 0; k < group->count; k++) {
+        const struct op *op = &r->ops[group->first + k];
+        memcpy(needs[k], waits, sizeof needs[k]);
+        op_needs(p, r, op, &p->queues[node->queue], needs[k]);
+        const unsigned lane = lane_of(p, op, node->queue);
         for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
             if (l != lane)
-                status = lane_mark_behind(p, l, needs[i][l]);
+                status = lane_mark_behind(p, l, needs[k][l]);
     }
     return status;
 }
@@ -173,14 +191,15 @@ static void op_accessed(struct sdi_player *p, const struct recording *r, const s
             accessed(&p->segments[accesses[a].segment], accesses[a].writes, is_beside(op, &accesses[a]), lane, number);
 }
 
-/* They were issued: none of them has waited for what others read, so that comes last. */
-static void beside_accessed(struct sdi_player *p, const struct recording *r, const struct node *node, uint32_t count,
-                            const uint64_t *numbers)
+/* The first `count` of them were issued: none has waited for what others read, so that comes last. */
+static void group_accessed(struct sdi_player *p, const struct recording *r, const struct node *node, uint32_t first,
+                           uint32_t count, const uint64_t *numbers)
 {
-    for (uint32_t i = 0; i < count; i++)
-        op_accessed(p, r, &r->ops[i], lane_of(p, &r->ops[i], node->queue), numbers[i], false, true);
-    for (uint32_t i = 0; i < count; i++)
-        op_accessed(p, r, &r->ops[i], lane_of(p, &r->ops[i], node->queue), numbers[i], true, false);
+    const struct op *ops = &r->ops[first];
+    for (uint32_t k = 0; k < count; k++)
+        op_accessed(p, r, &ops[k], lane_of(p, &ops[k], node->queue), numbers[k], false, true);
+    for (uint32_t k = 0; k < count; k++)
+        op_accessed(p, r, &ops[k], lane_of(p, &ops[k], node->queue), numbers[k], true, false);
 }
 
 /* The bytes of a write, into the arena; copies of them for members follow. */
@@ -198,7 +217,9 @@ static void take_bytes(struct sdi_player *p, const struct recording *r, struct n
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
     uint64_t waits[LANES_MAX], beside[BESIDE_MAX][LANES_MAX], numbers[BESIDE_MAX];
-    int status = beside_needs(p, r, node, beside);
+    const struct group groups[] = {{0, r->num_beside}, {r->num_ops - r->num_together, r->num_together}};
+    const struct group *group = &groups[0];
+    int status = group_needs(p, r, node, group, node->waits, beside);
     uint32_t done = 0;
     struct queue *queue = &p->queues[node->queue];
     const uint32_t own = (uint32_t)(node - p->nodes) + 1;
@@ -212,8 +233,14 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         const struct op *op = &r->ops[i];
         const unsigned lane = lane_of(p, op, node->queue);
         uint64_t needs[LANES_MAX];
-        memcpy(needs, i < r->num_beside ? beside[i] : waits, sizeof needs);
-        if (i >= r->num_beside)
+        if (r->num_together && i == groups[1].first) {
+            group = &groups[1];
+            done = 0;
+            status = group_needs(p, r, node, group, waits, beside);
+        }
+        const bool is_grouped = has(group, i);
+        memcpy(needs, is_grouped ? beside[i - group->first] : waits, sizeof needs);
+        if (!is_grouped)
             op_needs(p, r, op, queue, needs);
         for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
             if (needs[l])
@@ -221,12 +248,12 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         if (status == 0)
             status = lane_perform(p, lane, r, op, record, p->log || (wants_times && op_counts(r, op)) ? own : 0);
         uint64_t number = p->lanes[lane].issued;
-        if (i < r->num_beside)
+        if (is_grouped)
             numbers[done++] = number;
         else
             op_accessed(p, r, op, lane, number, true, true);
-        if (i + 1 == r->num_beside || (status && i < r->num_beside))
-            beside_accessed(p, r, node, done, numbers);
+        if (is_grouped && (done == group->count || status))
+            group_accessed(p, r, node, group->first, done, numbers);
         node->waits[lane] = number;
     }
     if (r->client == CLIENT_READS || r->client == CLIENT_SHOWN) {

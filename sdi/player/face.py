@@ -21,6 +21,7 @@ from sdi.player.profiled import Profiled
 from sdi.player.recorded import Recorded
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory
 from sdi.wire.layout import layout
 from sdi.wire.records import BODY
@@ -340,7 +341,8 @@ class Player:
 
     def segment(self, buffer: VirtualBuffer, memory: int) -> int:
         """-1: there is no room for more."""
-        key = (buffer.id, memory)
+        is_one = buffer.is_one_of_many and memory in (HOST, self.memory.memories.pooled_memory)
+        key = (0 if is_one else buffer.id, memory)
         found = self._segments.get(key)
         if found is None:
             if len(self._segments) == _SEGMENTS_MAX:

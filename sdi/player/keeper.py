@@ -31,6 +31,8 @@ READ_MAX_NBYTES = 1 << 20
 """More is copied by several threads if Python has it done."""
 SHOWN_MAX_NBYTES = 256 << 10
 """Of what the player copies itself, where the client need not."""
+_GUARDED_MAX = 1 << 14
+"""Launches that reach more buffers are Python's: there are not so many cells."""
 WRITE_GRANULE_NBYTES = 16 << 10
 """What lies beside a small write up to multiples of this counts as written too, where the host has it."""
 
@@ -110,7 +112,8 @@ class Keeper:
     def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
         """Record a launch as it was issued if the player can issue it; ``LaunchHistory.refill`` follows."""
         launch, kernel, launch_plan = binding.launch, binding.kernel, binding.launch_plan
-        if not launch.record or not self._table.is_on:
+        chunk = launch_plan.chunks[0]
+        if not launch.record or not self._table.is_on or len(chunk.buffers) > _GUARDED_MAX:
             return
         self._table.make_room()
         record = launch.record
@@ -135,19 +138,22 @@ class Keeper:
         budgets = [history.cell] + ([epoch.cell] if epoch is not None else [])
         is_watched = epoch is not None or not history.is_fixed
         builder = Builder(self._table, guards, budgets, history.watch if is_watched else 0)
-        for used in launch_plan.plan.buffers:
-            builder.guard_layout(used.buffer)
-        if not builder.states(launch_plan, recording.changes):
+        for buffer in chunk.buffers:
+            builder.guard_layout(buffer)
+        if not builder.states(chunk, recording.changes):
             return
         for at, test in tests:
             builder.tested(at, test)
         key = (masked, tuple(builder.guards), recording.where, tuple(tests))
         if self._table.has(key) or not builder.transfers(recording.transfers):
             return
+        together = builder.together(recording)
+        if together is None:
+            return
         for member, assignment, bound in zip(recording.where, recording.assignments, kernels, strict=False):
             shape = (assignment.groups, recording.local_size, recording.work_dim)
             native = self._table.members[member].launch(bound, *shape)
-            if native is None or not builder.launch(member, native, assignment, holes, launch_plan):
+            if native is None or not builder.launch(member, native, assignment, holes, chunk, together):
                 return
         self._table.add(
             builder,
@@ -160,7 +166,7 @@ class Keeper:
                 key,
                 launch,
                 recording.transfers,
-                recording.changes,
+                recording.moves,
                 builder.uses,
                 launch_plan,
                 recording,

@@ -21,6 +21,8 @@ it is worth waiting until Python has nothing in flight; there are reports, and P
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
 WRITES_BESIDE = 2
 """It writes bytes that nothing else of its recording touches, so that what does need not come before it."""
+WRITES_TOGETHER = 3
+"""It may write all of them, and its recording's other launches do the same meanwhile; nothing else does."""
 BESIDE_MAX = 32
 """So many of a recording's first operations may be copies that need not follow each other: they use bytes
 that none of the others of these writes, and what several write of a segment is on one lane."""
@@ -77,7 +79,7 @@ class Hole(ctypes.Structure):
 
 
 class PlayerAccess(ctypes.Structure):
-    """What an operation does to a segment.  ``writes``: 0, 1 or WRITES_BESIDE."""
+    """What an operation does to a segment.  ``writes``: 0, 1, WRITES_BESIDE or WRITES_TOGETHER."""
 
     _fields_ = _fields("access", "u32 segment writes")
 
@@ -141,7 +143,7 @@ class Given(ctypes.Structure):
         "u64 build block_nbytes client_nbytes client_at client_to",
         "u64 client_from client_stop client_slack",
         "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes num_tests",
-        "u32 client client_segment client_shown blocking watch profiled num_beside",
+        "u32 client client_segment client_shown blocking watch profiled num_beside num_together",
     )
 
 

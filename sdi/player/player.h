@@ -105,7 +105,7 @@ struct recording {
     struct test *tests;
     uint32_t num_tests;
     uint8_t *block;
-    uint32_t num_guards, num_effects, num_budgets, num_ops, num_beside, watch;
+    uint32_t num_guards, num_effects, num_budgets, num_ops, num_beside, num_together, watch;
     uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
     uint64_t client_nbytes, client_at, client_to;    /* and where in this process, and where to */
     uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */

@@ -200,6 +200,8 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
         memset(p->recordings + p->recordings_room, 0, (room - p->recordings_room) * sizeof *more);
         p->recordings_room = room;
     }
+    if (g->num_together > BESIDE_MAX || g->num_together > g->num_ops)
+        return -1;
     struct form *form = form_find(p, g->op, g->build, g->index, g->key_nbytes, true);
     if (!form)
         return -1;
@@ -240,6 +242,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->blocking = g->blocking;
     r->watch = g->watch;
     r->num_beside = g->num_beside <= BESIDE_MAX ? g->num_beside : 0;
+    r->num_together = g->num_together;
     r->profiled = g->profiled;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
     r->used = true;

@@ -51,7 +51,7 @@ class Reads:
             after = buffer.directory.state()
             if before is not None and after is not None and len(transfers) > 1:
                 made = Recording((), (), transfers, (1, 1, 1), 1)
-                made.changes = (Change(buffer.directory, before, after),)
+                made.repeats((Change(buffer.directory, before, after),))
                 made.placed = memory.placed.generation
                 self._keep(buffer, over, [made, *recordings[: _STATES_MAX - 1]])
             return

@@ -148,7 +148,8 @@ class RegionCopies:
         is_poisoned = any(
             dependencies.failed() for buffer in (source, target) for dependencies in buffer.dependencies
         )
-        if here is None or there is None or is_poisoned or self._memory.coherence == "host":
+        is_home = self._memory.coherence == "host" or source.is_in_place or target.is_in_place
+        if here is None or there is None or is_poisoned or is_home:
             return [self._in_arena(source, from_, target, to)]
         tickets: list[Ticket] = []
         # The large ones run while the others, of what lies at the edges of members' parts, are issued.

@@ -369,8 +369,9 @@ class VirtualDevice:
         filled = RegionCopies(self._memory, issue).fill(buffer, rectangle.strided, pattern)
         if filled is not None:
             return filled
-        parts = [(self._place_for(command.member), over)]
+        parts = [(HOST if buffer.is_in_place else self._place_for(command.member), over)]
         is_left_open = rectangle.contiguous and memory.coherence == "lazy" and not command.member
+        is_left_open &= not buffer.is_in_place
         if is_left_open and self._fills_on_members(over.nbytes):
             parts = _fill_places(buffer, over, len(pattern), memory.members, memory.memories.shared)
         player = self.player if rectangle.contiguous and over.nbytes <= _AT_ONCE_NBYTES else None
@@ -474,7 +475,8 @@ class VirtualDevice:
         for buffer_id, start, nbytes in command.places:
             over = ByteRange(start, start + nbytes)
             buffer = self._buffer(buffer_id, over)
-            if place != HOST and not self._memory.placement.fits(place - 1, over, places=1):
+            is_here = buffer.is_in_place or not self._memory.placement.fits(place - 1, over, places=1)
+            if place != HOST and is_here:
                 continue
             while place != HOST and (
                 held := self._memory.placement.reserve([(buffer, place - 1, over)], issue)

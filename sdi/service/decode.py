@@ -307,6 +307,13 @@ def build_work(op: Op, fields: tuple[int, ...], record: bytes, fixed_nbytes: int
             return partial(builds.link, objects, options)
 
 
+def ids_behind(op: Op, fields: tuple[int, ...], record: bytes, fixed_nbytes: int) -> tuple[int, ...]:
+    """The ids that a REACH names."""
+    num, room = field_of(op, fields, "num_regions"), len(record) - fixed_nbytes
+    insist(8 * num == room, "num_regions", f"{num} with {room} bytes behind")
+    return struct.unpack_from(f"<{num}Q", record, fixed_nbytes)
+
+
 def _texts(take: _Taker, asked: Callable[[str], int]) -> tuple[str, str, str]:
     """Options, working directory and source of a BUILD or COMPILE."""
     options = take.string("options_nbytes", asked("options_nbytes"))

@@ -167,8 +167,10 @@ class Dispatcher:
         match entry.op:
             case Op.CREATE_BUFFER:
                 self._num_created += 1  # launches were checked against the buffers that there were
-                has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR)
+                is_fine = bool(asked("flags") & MemFlags.SVM_FINE_GRAIN_BUFFER)
+                has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR) or is_fine
                 buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes)
+                buffer.is_in_place = is_fine
                 buffer.is_outside = bool(asked("flags") & _USE_HOST_PTR)
                 if self._recorder is not None:
                     self._recorder.created(record_id, asked("buffer_nbytes"), has_bytes)
@@ -185,6 +187,11 @@ class Dispatcher:
                 events = memory.accounting.events
                 events.host_compared_nbytes += asked("compared_nbytes")
                 events.host_copied_nbytes += asked("copied_nbytes")
+            case Op.REACH:
+                if memory.reaches.tell(record_id, memory.known(entry.reached)) and self._player is not None:
+                    self._player.changed()
+            case Op.RELEASE_REACH:
+                engine.after_issued(lambda: memory.reaches.untell(record_id))
             case Op.BUILD | Op.COMPILE | Op.LINK:
                 self._build(entry)
             case Op.SUB_GROUPS:
@@ -233,6 +240,7 @@ class Dispatcher:
         self.door.recycled(told.id, told.stage != STAGE_IN_USE)
         recycling, buffer = self._memory.recycling, self._memory.buffer(told.id)
         if told.stage == STAGE_RECYCLED:
+            self._memory.reaches.forget(told.id)
             recycling.keep(buffer, told.recycled_ns)
             return
         recycling.take(buffer)

@@ -17,7 +17,16 @@ from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Migrate, regions
 from sdi.errors import BadRecord, ClError, insist
 from sdi.launch.arguments import ImageArgument, decode_arguments
-from sdi.service.decode import QUEUE, SLOT, BuildWork, build_work, command_of, field_of, sub_group_query
+from sdi.service.decode import (
+    QUEUE,
+    SLOT,
+    BuildWork,
+    build_work,
+    command_of,
+    field_of,
+    ids_behind,
+    sub_group_query,
+)
 from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
@@ -25,8 +34,9 @@ from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op,
 _OPS: dict[int, Op] = {op.value: op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE)}
 _LAYOUTS: dict[Op, Struct] = {op: record_layout(op) for op in _OPS.values()}
 _BUILDS = frozenset({Op.BUILD, Op.COMPILE, Op.LINK})
+_WITH_MORE = _BUILDS | {Op.REACH}
 _SIZES = {op.value: _LAYOUTS[op].size for op in _OPS.values()}
-_FIXED = frozenset(op.value for op in _OPS.values() if op not in COMMANDS and op not in _BUILDS)
+_FIXED = frozenset(op.value for op in _OPS.values() if op not in COMMANDS and op not in _WITH_MORE)
 _HEADER = layout(HEADER)
 
 
@@ -34,6 +44,7 @@ class RecordEntry(NamedTuple):
     """A record that may come in.  ``fields``: all of the table's, header first; ``get`` has them by name.
 
     ``command``, ``waits``: of a command, and the ids of its wait list.  ``work``: of a build.
+    ``reached``: of a REACH, the ids of the buffers.
     """
 
     op: Op
@@ -42,6 +53,7 @@ class RecordEntry(NamedTuple):
     command: Command | None = None
     waits: tuple[int, ...] = ()
     work: BuildWork | None = None
+    reached: tuple[int, ...] = ()
 
     def get(self, name: str) -> int:
         """A field, or the first element of one."""
@@ -143,6 +155,7 @@ class Door:
         self._buffers: dict[int, int] = {}
         self._recycled: set[int] = set()
         self._queues: set[int] = set()
+        self._reaches: set[int] = set()
         self._builds: dict[int, tuple[ArgumentBlock, ...]] = {}
 
     @property
@@ -165,6 +178,12 @@ class Door:
         if op in _BUILDS:
             self._new(record_id)
             return RecordEntry(op, record_id, fields, work=build_work(op, fields, record, _LAYOUTS[op].size))
+        if op is Op.REACH:
+            self._new(record_id)
+            reached = ids_behind(op, fields, record, _LAYOUTS[op].size)
+            for buffer in reached:
+                self._buffer("regions", buffer)
+            return RecordEntry(op, record_id, fields, reached=reached)
         entry = RecordEntry(op, record_id, fields)
         self._other(entry)
         return entry
@@ -201,6 +220,8 @@ class Door:
             block.check(launch, self._limits, self._buffer)
         for region in launch.regions:
             self._buffer("regions", region)
+        if launch.reach and launch.reach not in self._reaches:
+            self._no_other("reach", launch.reach, "a reach")
 
     def _kernel(self, build: int, index: int) -> ArgumentBlock | None:
         """Of the kernel of that number; None where there is no such build any more."""
@@ -240,6 +261,8 @@ class Door:
                 self._no_other("id", record_id, "a queue")
             case Op.RELEASE_BUILD if record_id not in self._builds:
                 self._no_other("id", record_id, "a build")
+            case Op.RELEASE_REACH if record_id not in self._reaches:
+                self._no_other("id", record_id, "a reach")
             case Op.SET_USER_EVENT | Op.WATCH | Op.TRANSFER_DONE | Op.RELEASE_EVENT if not self._is_event(
                 record_id
             ):
@@ -252,6 +275,8 @@ class Door:
             return "a queue"
         if number in self._builds:
             return "a build"
+        if number in self._reaches:
+            return "a reach"
         return "an event" if self._is_event(number) else ""
 
     def _new(self, number: int) -> None:
@@ -294,6 +319,10 @@ class Door:
                 self._builds[entry.id] = ()
             case Op.RELEASE_BUILD:
                 self._builds.pop(entry.id, None)
+            case Op.REACH:
+                self._reaches.add(entry.id)
+            case Op.RELEASE_REACH:
+                self._reaches.discard(entry.id)
 
     def recycled(self, buffer: int, is_recycled: bool) -> None:
         """A buffer was recycled or reused, without Python."""
@@ -303,6 +332,7 @@ class Door:
         """What a record with this id was to make could not be made, or has no kernels."""
         self._buffers.pop(number, None)
         self._builds.pop(number, None)
+        self._reaches.discard(number)
 
     def built(self, build: int, kernels: Sequence[KernelModel]) -> None:
         """A build has these kernels."""

@@ -16,6 +16,7 @@ from sdi.errors import ClError, Status, require
 from sdi.service.image_info import image_info, member_info
 from sdi.service.status_page import StatusPage
 from sdi.service.vendors import Vendors, vendors_of
+from sdi.settings import FineGrain
 from sdi.sizes import size
 from sdi.vmem.arena import PAGE_NBYTES, SHARED_ADDRESSES, Arena
 from sdi.wire.layout import layout, padded
@@ -23,6 +24,7 @@ from sdi.wire.opencl import DeviceInfo as Info
 from sdi.wire.opencl import SvmCapabilities, u64
 from sdi.wire.records import (
     ARENA_NBYTES,
+    FACT_FINE_IN_PLACE,
     FACT_NEXT_DEVICE,
     HEAP_OFFSET,
     INFO_ENTRY,
@@ -44,10 +46,12 @@ def facts_record(
     vendors: ToldVendors = vendors_of,
     is_image: bool = True,
     arena_address: int = 0,
+    fine_grain: FineGrain = "shared",
 ) -> bytes:
     """The FACTS record of an image made of ``devices``, or of all of these.
 
     ``arena_address``: where members find the arena's bytes as the application does; 0: nowhere.
+    ``fine_grain``: whether members share fine-grained regions with it, if they can.
     """
     heap_nbytes = arena_nbytes - HEAP_OFFSET
     if is_image:
@@ -57,8 +61,10 @@ def facts_record(
         all_of_them = [member_info(device, devices, heap_nbytes, vendors).items() for device in devices]
         entries = [entry for each in all_of_them for entry in ((FACT_NEXT_DEVICE, b""), *each)][1:]
     if arena_address:
-        told_svm = u64(SvmCapabilities.COARSE_GRAIN_BUFFER)
+        told_svm = u64(SvmCapabilities.COARSE_GRAIN_BUFFER | SvmCapabilities.FINE_GRAIN_BUFFER)
         entries = [(param, told_svm if param == Info.SVM_CAPABILITIES else value) for param, value in entries]
+        if fine_grain == "shared" and have_host_addresses(devices):
+            entries.insert(0, (FACT_FINE_IN_PLACE, b""))
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in entries)
     head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, arena_address, len(entries), 0)
     return _FACTS.pack(_FACTS.size + len(body), *head) + body
@@ -81,20 +87,21 @@ def announce(
     share: Callable[[Arena], None] | None = None,
     is_image: bool = True,
     pooled: PooledMemory | None = None,
+    fine_grain: FineGrain = "shared",
 ) -> tuple[Arena, StatusPage]:
     """Tell the client of an image made of ``devices``, or of all of these, and give it the arena.
 
     Both are the caller's.  ``room_nbytes``: what the client can map.  ``vendors``: what devices made of
     members say of themselves.  ``share``: gives the arena to others, while it has a descriptor.  ``pooled``:
-    the memory of all members together, which is at the application's addresses then, if it can.  Raises
-    ClError where there is too little room for an arena.
+    the memory of all members together, which is at the application's addresses then, if it can.
+    ``fine_grain``: see ``facts_record``.  Raises ClError where there is too little room for an arena.
     """
     arena = _arena(room_nbytes)
     if share is not None:
         share(arena)
     page = StatusPage(arena)
     address = _shared_address(arena, devices, pooled)
-    record = facts_record(devices, arena.nbytes, vendors, is_image, address)
+    record = facts_record(devices, arena.nbytes, vendors, is_image, address, fine_grain)
     socket.send_fds(commands, [record[:1]], [arena.fd])
     arena.close_descriptor()
     commands.sendall(record[1:])

@@ -185,7 +185,14 @@ def begin(
             name=settings.device_name or "",
         )
         shared = announce(
-            commands, devices, room_nbytes, vendors, image.share, settings.is_image, image.pooled
+            commands,
+            devices,
+            room_nbytes,
+            vendors,
+            image.share,
+            settings.is_image,
+            image.pooled,
+            settings.fine_grain,
         )
     except Exception as error:
         _log.debug("start", exc_info=True)

@@ -82,7 +82,9 @@ class VirtualBuffer:
     as device buffers, by member.  ``images``: opaque copies by member and view.  ``on_release``: told the
     buffer's id when it goes.  ``places``: the cell that changes with its allocations, if somebody wants one;
     ``stage_cell``: then that of its ``stage``, see ``player.library``.  ``is_outside``: the application may
-    have changed its bytes in the arena without a command that says so.
+    have changed its bytes in the arena without a command that says so.  ``is_one_of_many``: that launches may
+    reach together, see ``Reaches``.
+    ``is_in_place``: it is used in the arena only, where the application may use it at any time.
     """
 
     id: int
@@ -98,6 +100,8 @@ class VirtualBuffer:
     stage: int = STAGE_IN_USE
     stage_cell: int = 0
     is_outside: bool = False
+    is_one_of_many: bool = False
+    is_in_place: bool = False
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:

@@ -209,6 +209,10 @@ class Directory:
         """
         return self._holders.whole()
 
+    def is_only_on(self, memory: int) -> bool:
+        """Whether ``memory`` alone holds all bytes, all of them defined, and there are no opaque copies."""
+        return self._copies is None and self._holders.whole() == _HOLDER << memory
+
     def enter(self, state: State) -> None:
         """Be in ``state``, which was this directory's before; O(1)."""
         self._state = self._holders = state

@@ -102,7 +102,9 @@ def _refresh(
 ) -> int:
     """Set the pixels in ``needs`` (current in the linear bytes, whole slabs) that are old; how many bytes."""
     view = copy.view
-    old = [part for over in needs.regions for part in buffer.directory.old_in(copy.number, over)]
+    old = list(needs.regions)
+    if not buffer.is_in_place:  # of which nobody knows what was written
+        old = [part for over in old for part in buffer.directory.old_in(copy.number, over)]
     moved = 0
     for slabs in _slabs(view, old):
         over = _bytes(view, slabs)

@@ -5,9 +5,10 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
+from sdi.commands import Launch
 from sdi.devices.base import Device
 from sdi.devices.issue import Issue
 from sdi.devices.pooled import PooledMemory
@@ -28,6 +29,7 @@ from sdi.vmem.memories import Memories
 from sdi.vmem.merging.members import MemberMerges
 from sdi.vmem.merging.on_host import HostMerges
 from sdi.vmem.node_memory import NodeMemories, NodeMemory
+from sdi.vmem.reaches import NOTHING, Reached, Reaches
 from sdi.vmem.recovery import Recovery
 from sdi.vmem.recycling import Recycling
 from sdi.vmem.replayed import Replayed
@@ -117,6 +119,7 @@ class VirtualMemory:
             member_memory(member) for member, device in enumerate(devices) if device.capabilities.node
         ]
         self.recovery = Recovery(self._buffers, self.memories, self.placement)
+        self.reaches = Reaches()
         self.recycling = Recycling(self.placement, post)
 
     def create(self, buffer_id: int, nbytes: int, defined: bool) -> VirtualBuffer:
@@ -148,6 +151,20 @@ class VirtualMemory:
             raise ClError(Status.INVALID_MEM_OBJECT, f"buffer {buffer_id} is not known")
         return found
 
+    def known(self, buffer_ids: Iterable[int]) -> list[VirtualBuffer]:
+        """Those of them that there still are, each once."""
+        return [self._buffers[each] for each in dict.fromkeys(buffer_ids) if each in self._buffers]
+
+    def reached(self, launch: Launch) -> Reached:
+        """What a launch uses by addresses: regions that its arguments name, then others that it may reach.
+
+        Raises ClError where there is none of the first any more.
+        """
+        if not launch.is_by_address:
+            return NOTHING
+        arguments, reach = [self.buffer(each) for each in launch.regions], self.reaches.find(launch.reach)
+        return Reached(arguments) if reach is None else reach.with_arguments(arguments)
+
     def holding(self, offset: int, nbytes: int) -> tuple[VirtualBuffer, ByteRange]:
         """The buffer that has these bytes of the arena, and which they are.  Raises ClError."""
         for buffer in self._buffers.values():
@@ -158,6 +175,7 @@ class VirtualMemory:
 
     def recycle(self, buffer_id: int, on_idle: Callable[[bool], None]) -> None:
         """Keep a released buffer for ``reuse``, see ``Recycling.recycle``.  Raises ClError."""
+        self.reaches.forget(buffer_id)
         self.recycling.recycle(self.buffer(buffer_id), on_idle)
 
     def reuse(self, buffer_id: int, defined: bool) -> None:

@@ -89,7 +89,7 @@ def wire_header() -> str:
     places = ("SLOTS_OFFSET", "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")
     for name in ("MAGIC", "ARENA_NBYTES", *places, "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
-    for name in ("FACT_IMAGE_FORMATS", "FACT_PLATFORM_VENDOR", "FACT_NEXT_DEVICE"):
+    for name in ("FACT_IMAGE_FORMATS", "FACT_PLATFORM_VENDOR", "FACT_NEXT_DEVICE", "FACT_FINE_IN_PLACE"):
         lines.append(f"#define SDI_{name} UINT32_C({getattr(records, name):#x})")
     for enum, prefix in ((records.Op, "OP"), (records.NoticeKind, "NOTICE"), (ArgumentKind, "ARG")):
         lines.append("")

@@ -125,6 +125,7 @@ class MemFlags(IntEnum):
 
     READ_WRITE, WRITE_ONLY, READ_ONLY, USE_HOST_PTR, ALLOC_HOST_PTR, COPY_HOST_PTR = 1, 2, 4, 8, 16, 32
     USE_PERSISTENT_MEM_AMD, HOST_WRITE_ONLY, HOST_READ_ONLY, HOST_NO_ACCESS = 0x40, 0x80, 0x100, 0x200
+    SVM_FINE_GRAIN_BUFFER = 0x400
     KERNEL_READ_AND_WRITE = 0x1000
 
 
@@ -285,6 +286,7 @@ PREFIXES: dict[type[IntEnum], str] = {
     FpConfig: "FP_",
     AtomicCapabilities: "DEVICE_ATOMIC_",
     QueueProperties: "QUEUE_",
+    SvmCapabilities: "DEVICE_SVM_",
     MemFlags: "MEM_",
     MapFlags: "MAP_",
     MigrationFlags: "MIGRATE_MEM_OBJECT_",
@@ -301,7 +303,9 @@ PREFIXES: dict[type[IntEnum], str] = {
     Collective: "SDI_COMMAND_",
 }
 """What C's names begin with, behind ``CL_``."""
-OF_64_BITS = frozenset({DeviceType, QueueProperties, MemFlags, MapFlags, MigrationFlags, ArgumentType})
+OF_64_BITS = frozenset(
+    {DeviceType, QueueProperties, SvmCapabilities, MemFlags, MapFlags, MigrationFlags, ArgumentType}
+)
 """C's type is ``cl_ulong``."""
 
 IMAGE_TYPES = {

@@ -56,7 +56,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 11
+PROTOCOL_VERSION = 12
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -99,6 +99,8 @@ class Op(IntEnum):
     REUSE_BUFFER = 24
     HOST_POINTERS = 25
     SUB_GROUPS = 26
+    REACH = 27
+    RELEASE_REACH = 28
     NDRANGE = 30
     READ = 31
     WRITE = 32
@@ -172,13 +174,17 @@ BODY: dict[Op, Fields] = {
     # ask for an EVENT_STATUS notice when the event's status becomes <= status (negative: always)
     Op.WATCH: fields("i32 status; u32 reserved"),
     Op.TRANSFER_DONE: fields("i32 status; u32 reserved"),
+    # variable part: num_regions ids of root buffers, which kernels may reach through pointers: each launch
+    # that says so by ``reach`` may, until they are released
+    Op.REACH: fields("u64 num_regions"),
+    Op.RELEASE_REACH: (),
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
-    # variable part: num_args arguments, see ``sdi/wire/arguments.py``; then num_regions ids of root buffers
-    # that the kernel may reach through pointers, as its application may, whether they are arguments or not
-    # member: see Devices
+    # variable part: num_args arguments, see ``sdi/wire/arguments.py``; then num_regions ids of root buffers:
+    # those of its arguments that are regions, where it may follow pointers as its application may
+    # reach: what else it may reach, the id of a REACH; 0: nothing.  member: see Devices
     Op.NDRANGE: fields(
         "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
-        " u64 local_size[3]; u32 num_args; u32 args_nbytes; u32 member; u32 num_regions"
+        " u64 local_size[3]; u32 num_args; u32 args_nbytes; u32 member; u32 num_regions; u64 reach"
     ),
     # what clGetKernelSubGroupInfo is asked: param, and the first num_given numbers that come with it
     # reply payload: num_answers numbers of 8 bytes
@@ -252,6 +258,8 @@ FACT_PLATFORM_VENDOR = 0x80000002
 """CL_PLATFORM_VENDOR, with the zero at its end."""
 FACT_NEXT_DEVICE = 0x80000003
 """What follows is said of the next device: where each member is one, in their order."""
+FACT_FINE_IN_PLACE = 0x80000004
+"""Nothing.  Members use fine-grained regions where the application does; without it they have copies."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(

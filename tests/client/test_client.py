@@ -29,6 +29,7 @@ from tests.client import (
     test_client_sub_groups,
     test_client_svm,
     test_client_svm_commands,
+    test_client_svm_fine,
     test_client_wrong,
 )
 from tests.client.test_client_setting import environment, fake_python, library, run, run_program, vendors
@@ -49,6 +50,7 @@ MODULES = (
     test_client_sub_groups,
     test_client_svm,
     test_client_svm_commands,
+    test_client_svm_fine,
     test_client_wrong,
 )
 CASES = [
@@ -81,6 +83,10 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
         env["SDI_FAKE_RECYCLING"] = "poisoned"
     if module.startswith("test_client_svm") and name not in test_client_svm.WITHOUT:
         env["SDI_FAKE_SVM"] = hex(test_client_svm.ADDRESS)
+        env["SDI_FAKE_SVM_KINDS"] = "3" if name in test_client_svm.FINE else "1"
+    if module == test_client_svm_fine.__name__.rpartition(".")[2]:
+        env["SDI_FAKE_SVM_KINDS"] = "3"
+        env["SDI_FAKE_TYPE"] = "4"  # whose members have copies
     if module == "test_client_several":
         env["SDI_FAKE_DEVICES"] = str(test_client_several.DEVICES)
     run_program(module, name, env)

@@ -14,7 +14,9 @@ steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON
 ``SDI_FAKE_FACTS`` a JSON file of facts (hexadecimal, by parameter); ``SDI_FAKE_START`` a way to fail:
 ``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).  The log's first
 line tells what the process found when it started.  ``SDI_FAKE_DEVICES``: so many devices.
-``SDI_FAKE_SVM``: where the arena is to be in the application; the device has shared virtual memory then.
+``SDI_FAKE_SVM``: where the arena is to be in the application; the device has shared virtual memory then,
+``SDI_FAKE_SVM_KINDS`` says which: 1, coarse-grained buffers, if it is not set.  Fine-grained ones are used in
+place, unless ``SDI_FAKE_TYPE`` makes the members something else than CPUs.
 Kernels follow pointers whose names say so (``follow...``).
 """
 
@@ -45,6 +47,7 @@ from sdi.wire.records import (
     BUILD_REPLY,
     COMMAND,
     COMMANDS,
+    FACT_FINE_IN_PLACE,
     FACT_IMAGE_FORMATS,
     FACT_NEXT_DEVICE,
     FACT_PLATFORM_VENDOR,
@@ -64,6 +67,7 @@ from sdi.wire.records import (
 
 ARENA_NBYTES = 8 << 30
 SVM_ADDRESS = int(os.environ.get("SDI_FAKE_SVM", "0"), 0)
+SVM_KINDS = int(os.environ.get("SDI_FAKE_SVM_KINDS", "1"))
 DEVICES = int(os.environ.get("SDI_FAKE_DEVICES", "1"))
 OUT_OF_RESOURCES, ALLOCATION_FAILURE, WAITED_FOR_FAILURE = -5, -4, -14
 BUILD_FAILURE, INVALID_BUILD_OPTIONS = -11, -43
@@ -309,7 +313,9 @@ class Service:
         if "SDI_FAKE_TYPE" in os.environ:
             facts[0x1000] = _u64(int(os.environ["SDI_FAKE_TYPE"]))
         if SVM_ADDRESS:
-            facts[0x1053] = _u64(1)  # SVM_CAPABILITIES: coarse-grained buffers
+            facts[0x1053] = _u64(SVM_KINDS)  # SVM_CAPABILITIES
+            if SVM_KINDS & 2 and "SDI_FAKE_TYPE" not in os.environ:
+                facts[FACT_FINE_IN_PLACE] = b""
         entry = layout(INFO_ENTRY)
         told = list(facts.items())
         for number in range(1, DEVICES):  # each with half the groups and twice the units of the one before

@@ -33,6 +33,7 @@ kernel void add(global int *data, int term) {}
 """
 CAPABILITIES, PTRS, SYSTEM = 0x1053, 0x11B6, 0x11B7
 FREES = ("RECYCLE_BUFFER", "RELEASE_BUFFER")
+FINE_GRAIN, ATOMICS = 1 << 10, 1 << 11
 INVALID_VALUE, INVALID_CONTEXT, INVALID_QUEUE, INVALID_OPERATION = -30, -34, -36, -59
 INVALID_KERNEL, INVALID_ARG_INDEX, INVALID_ARG_VALUE, INVALID_KERNEL_ARGS = -48, -49, -50, -52
 OVERLAP, WAITED_FOR_FAILURE, INVALID_BUFFER_SIZE, INVALID_WAIT_LIST = -8, -14, -61, -57
@@ -88,9 +89,20 @@ class Svm:
         return self.cl.last(op)
 
     def launched(self, kernel: int) -> list[int]:
-        """Launch; the regions that the record names."""
+        """Launch; the regions that the record names, and what it names told of before."""
         self.cl.launch(self.queue, kernel)
-        return regions_of(self.last("NDRANGE"))
+        record = self.last("NDRANGE")
+        return regions_of(record) + self.told(record["reach"])
+
+    def told(self, reach: int) -> list[int]:
+        """The regions that ``reach`` stands for."""
+        if not reach:
+            return []
+        assert reach not in [r["id"] for r in self.cl.records("RELEASE_REACH")]
+        (record,) = (r for r in self.cl.records("REACH") if r["id"] == reach)
+        tail = bytes.fromhex(record["tail"])
+        assert len(tail) == 8 * record["num_regions"]
+        return list(struct.unpack(f"<{record['num_regions']}Q", tail))
 
 
 def regions_of(record: dict) -> list[int]:
@@ -276,10 +288,22 @@ def kernels_that_follow_pointers_name_the_regions_that_live(cl: Cl) -> None:
     cl.clSVMFree(svm.context, d)
     cl.check(svm.reach(follow, c))
     assert svm.launched(follow) == [second, third]
-    assert svm.launched(clone) == [second, third]
+    assert svm.launched(clone) == [second, third, fourth, fourth]  # of which the service knows what is gone
+    num = len(cl.records("REACH"))
+    cl.check(svm.reach(follow, c))  # as it is
+    assert svm.launched(follow) == [second, third] and len(cl.records("REACH")) == num
+    more = svm.kernel("follow", b, None)
+    cl.clSVMFree(svm.context, svm.alloc(9000))  # nobody names it
+    cl.check(svm.reach(more, c))
+    cl.check(svm.reach(follow, a))
+    cl.check(svm.reach(follow, c))
+    assert svm.launched(more) == svm.launched(follow) == [second, third]
+    assert len(cl.records("REACH")) == num + 1, "of what was told nobody is told again"
     again = svm.alloc(5000)  # takes the place and the number of what was freed
     assert again == d and svm.last("REUSE_BUFFER")["id"] == fourth
     assert svm.launched(clone)[:2] == [second, third]
+    cl.check(svm.reach(clone, c + 17, d, d + 4999))
+    assert svm.launched(clone) == [second, third, fourth, fourth] and len(cl.records("REACH")) == num + 2
     cl.check(svm.reach(clone, a))
     assert svm.launched(clone) == [second, first]
     assert svm.launched(follow) == [second, third]
@@ -389,6 +413,33 @@ def wrong_buffers_over_regions_are_refused(cl: Cl) -> None:
     assert cl.last("CREATE_BUFFER")["buffer_nbytes"] == 100
 
 
+def what_the_application_uses_at_any_time_is_named_by_all_its_kernels(cl: Cl) -> None:
+    svm = Svm(cl)
+    assert cl.number("clGetDeviceInfo", cl.device(), CAPABILITIES) == 3
+    for flags in (ATOMICS, FINE_GRAIN | ATOMICS, FINE_GRAIN | 5, FINE_GRAIN | USE_HOST_PTR):
+        assert not cl.clSVMAlloc(svm.context, flags, 64, 0)
+    fine = svm.alloc(64, FINE_GRAIN | READ_WRITE)
+    record = cl.last("CREATE_BUFFER")
+    assert record["flags"] == FINE_GRAIN | READ_WRITE
+    number = record["id"]
+    coarse, other = svm.region(bytes(64))
+    plain = svm.kernel("plain", coarse, coarse)
+    assert svm.launched(plain) == []
+    plain = svm.kernel("plain", coarse, fine)
+    assert svm.launched(plain) == [other, number]
+    over = cl.buffer(svm.context, 32, USE_HOST_PTR, fine + 16)
+    cl.set_args(plain, c_void_p(over))
+    assert svm.launched(plain) == [number, number]
+    cl.check(cl.clSetKernelArgSVMPointer(plain, 1, coarse))
+    assert svm.launched(plain) == [number, other]
+    cl.set_args(plain, c_void_p(cl.buffer(svm.context, 32)))
+    assert svm.launched(plain) == []
+    cl.check(cl.clReleaseMemObject(over))
+    cl.clSVMFree(svm.context, fine)
+    svm.alloc(64)
+    assert svm.last("RELEASE_BUFFER")["id"] == number and not cl.records(*FREES[:1]), "is no other's"
+
+
 def threads_allocate_and_free(cl: Cl) -> None:
     svm = Svm(cl)
     wrong: list[object] = []
@@ -442,7 +493,8 @@ def regions_are_freed_while_another_thread_launches(cl: Cl) -> None:
         for _ in range(100):
             cl.launch(svm.queue, kernel)
         until(lambda freed=freed: len(cl.records("RECYCLE_BUFFER")) == freed)
-        assert svm.launched(kernel) == [number]
+        assert svm.launched(kernel)[0] == number  # which of the others live, the service knows
+        assert set(svm.told(cl.last("NDRANGE")["reach"])) <= {r["id"] for r in cl.records("CREATE_BUFFER")}
     found = [regions_of(record) for record in cl.records("NDRANGE")]
     assert all(regions[0] == number and 0 not in regions for regions in found)
     assert all(len(set(regions)) == len(regions) for regions in found)
@@ -493,6 +545,7 @@ def a_dead_service_refuses_them(cl: Cl) -> None:
 
 
 WITHOUT = frozenset({"without_an_address_there_is_none"})
+FINE = frozenset({"what_the_application_uses_at_any_time_is_named_by_all_its_kernels"})
 
 PROGRAMS = (
     without_an_address_there_is_none,
@@ -505,6 +558,7 @@ PROGRAMS = (
     wrong_information_for_kernels_is_refused,
     buffers_over_regions_are_their_bytes,
     wrong_buffers_over_regions_are_refused,
+    what_the_application_uses_at_any_time_is_named_by_all_its_kernels,
     threads_allocate_and_free,
     regions_are_freed_while_another_thread_launches,
     a_child_forgets_regions,

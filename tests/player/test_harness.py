@@ -45,6 +45,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "turns": 5000,
         "aside": 10_000,
         "at_once": 3000,
+        "together": 1500,
     }
     assert {name: found[name] for name, count in least.items() if found[name] < count} == {}
 

@@ -187,17 +187,22 @@ def test_loops_are_replayed_with_the_same_bytes(serve: Serve, members: int, chan
     assert kernels[0].members_used == kernels[1].members_used
 
 
-@pytest.mark.parametrize("members", [1, 2])
-def test_launches_that_reach_regions_are_not_replayed_nor_taken_for_others(
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_launches_that_reach_regions_are_replayed_and_not_taken_for_others(
     serve: Serve, members: int
 ) -> None:
     loop = Loop(serve(members, plays=True))
     loop.settle()
-    for regions in ([loop.a], [loop.b], [loop.b, loop.a]):
-        for _ in range(4):
-            assert loop.replayed(lambda: loop.step(regions=regions)) == 0  # noqa: B023
+    sets = ([loop.a], [loop.b], [loop.b, loop.a])
+    for regions in sets:
+        assert loop.replayed(lambda: loop.step(regions=regions)) == 0  # noqa: B023
+        loop.until_replayed(lambda _: loop.step(regions=regions), 1)  # noqa: B023
     loop.check()
     loop.settle()
+    for _ in range(6):
+        for regions in sets:
+            loop.step(regions=regions)
+            loop.mix()
     loop.check()
 
 

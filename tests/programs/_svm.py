@@ -17,6 +17,11 @@ def has_svm(device: cl.Device) -> bool:
     return bool(device.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
 
 
+def has_fine_grain(device: cl.Device) -> bool:
+    """Whether it has fine-grained buffers."""
+    return bool(device.svm_capabilities & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
+
+
 def allocate(ctx: cl.Context, queue: cl.CommandQueue, nbytes: int) -> cl.SVMAllocation:
     """A region, freed behind what ``queue`` has been given."""
     return cl.SVMAllocation(ctx, nbytes, 0, cl.svm_mem_flags.READ_WRITE, queue)
@@ -41,9 +46,10 @@ def set_pointer(kernel: cl.Kernel, index: int, address: int) -> None:
     _check(_loader.clSetKernelArgSVMPointer(_handle(kernel), ctypes.c_uint(index), ctypes.c_void_p(address)))
 
 
-def reaches(kernel: cl.Kernel, regions: Sequence[cl.SVMAllocation]) -> None:
-    """Say which regions ``kernel`` may reach beside its arguments."""
-    pointers = (ctypes.c_void_p * len(regions))(*[region.svm_ptr for region in regions])
+def reaches(kernel: cl.Kernel, regions: Sequence[cl.SVMAllocation | int]) -> None:
+    """Say which regions ``kernel`` may reach beside its arguments, or any addresses in them."""
+    found = [region if isinstance(region, int) else region.svm_ptr for region in regions]
+    pointers = (ctypes.c_void_p * len(regions))(*found)
     nbytes = ctypes.c_size_t(ctypes.sizeof(pointers))
     _check(_loader.clSetKernelExecInfo(_handle(kernel), ctypes.c_uint(_EXEC_INFO_SVM_PTRS), nbytes, pointers))
 

@@ -10,6 +10,7 @@ import contextlib
 import numpy as np
 import pyopencl as cl
 
+from tests.programs._svm import reaches
 from tests.programs.runner import choose_device
 
 SOURCE = """
@@ -93,7 +94,12 @@ def regions(ctx: cl.Context, queue: cl.CommandQueue, program: cl.Program) -> Non
     No address is followed: records that are damaged would have the kernel go anywhere.
     """
     nodes, other = (cl.svm_empty(ctx, cl.svm_mem_flags.READ_WRITE, 4, np.uint64) for _ in range(2))
-    cl.Kernel(program, "point")(queue, (1,), (1,), cl.SVM(nodes))
+    kernel = cl.Kernel(program, "point")
+    reaches(kernel, [cl.SVM(other)])
+    kernel(queue, (1,), (1,), cl.SVM(nodes))
+    for number in range(1, 10):  # more than the client remembers
+        reaches(kernel, [cl.SVM(other)] * number)
+    del kernel
     with cl.SVM(nodes).map_rw(queue) as mapped:
         assert mapped[0] == nodes.ctypes.data + 8
     cl.enqueue_svm_memfill(queue, cl.SVM(other), np.uint64(3))

@@ -111,8 +111,10 @@ def test_what_is_absent_is_said_to_be_absent(answers: dict[int, bytes]) -> None:
     assert number(answers[0x1029]) == 1  # kernels, no native kernels
 
 
-def test_shared_virtual_memory_is_of_coarse_grained_buffers(answers: dict[int, bytes]) -> None:
-    assert number(answers[0x1053]) == 1
+def test_shared_virtual_memory_is_of_buffers_of_both_grains_where_members_are_cpus(
+    answers: dict[int, bytes],
+) -> None:
+    assert number(answers[0x1053]) == 3
 
 
 def test_no_memory_is_the_hosts_own(answers: dict[int, bytes]) -> None:

@@ -90,21 +90,21 @@ static bool may_write(const struct sdi_argument *argument, cl_mem buffer)
              || argument->access == CL_KERNEL_ARG_ACCESS_READ_ONLY);
 }
 
-/* The application's memory that the kernel's arguments use. */
-static cl_int find_uses(cl_kernel kernel, struct sdi_use **uses)
+/* The application's memory that the kernel uses: through its arguments, and, if it is by address, all that it may reach. */
+static cl_int find_uses(cl_kernel kernel, bool is_by_address, struct sdi_use **uses)
 {
     *uses = NULL;
-    for (uint32_t i = 0; i < kernel->table->num_args; i++) {
+    cl_int status = is_by_address ? sdi_kernel_reach_uses(kernel, uses) : CL_SUCCESS;
+    for (uint32_t i = 0; i < kernel->table->num_args && !status; i++) {
         const struct sdi_bound *bound = &kernel->bound[i];
         if (!bound->id || !bound->buffer->root->hosted)
             continue;
         bool writes = may_write(&kernel->table->arguments[i], bound->buffer);
-        if (sdi_host_use(uses, bound->buffer, 0, bound->buffer->nbytes, writes)) {
-            sdi_host_unuse(*uses);
-            return CL_OUT_OF_HOST_MEMORY;
-        }
+        status = sdi_host_use(uses, bound->buffer, 0, bound->buffer->nbytes, writes);
     }
-    return CL_SUCCESS;
+    if (status)
+        sdi_host_unuse(*uses);
+    return status;
 }
 
 static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_uint work_dim, const size_t *offset,
@@ -132,12 +132,13 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
             return status;
     }
     struct sdi_use *uses;
-    status = find_uses(kernel, &uses);
+    bool is_by_address = sdi_kernel_is_by_address(kernel, range.kernel);
+    status = find_uses(kernel, is_by_address, &uses);
     if (status)
         return status;
     struct sdi_record record;
     size_t args_nbytes = kernel->table->payload_nbytes;
-    size_t most_regions = sdi_kernel_regions_most(kernel, range.kernel);
+    size_t most_regions = is_by_address ? kernel->table->num_args : 0;
     struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false,
                                                    args_nbytes + most_regions * sizeof(uint64_t));
     if (!body) {
@@ -157,7 +158,8 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
     body->args_nbytes = (uint32_t)args_nbytes;
     body->member = sdi_queue_member(queue);
     memcpy(record.tail, kernel->payload, args_nbytes);
-    if (most_regions) {
+    if (is_by_address) {
+        body->reach = sdi_kernel_reach(kernel);
         body->num_regions = (uint32_t)sdi_kernel_regions(kernel, (uint64_t *)(record.tail + args_nbytes));
         sdi_record_cut(&record, args_nbytes + body->num_regions * sizeof(uint64_t));
     }

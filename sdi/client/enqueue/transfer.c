@@ -43,8 +43,12 @@ static bool goes_to_arena(const struct sdi_record *record, const struct sdi_tran
 {
     const struct sdi_rec_read *body = (const struct sdi_rec_read *)record->at;
     uintptr_t at = (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena;
-    return body->op == SDI_OP_READ && transfer->total == transfer->region[0] && at < sdi_session.arena_nbytes
-           && transfer->total <= sdi_session.arena_nbytes - at && !sdi_copy_overlaps(transfer);
+    if (body->op != SDI_OP_READ || transfer->total != transfer->region[0] || at >= sdi_session.arena_nbytes
+        || transfer->total > sdi_session.arena_nbytes - at || sdi_copy_overlaps(transfer))
+        return false;
+    size_t offset;
+    cl_mem region = sdi_region_of(transfer->host, &offset);
+    return !region || !region->host_ptr;
 }
 
 /* How the bytes of a write that may be read now get to the service. */

@@ -63,7 +63,7 @@ static cl_int ask_for_place(cl_mem buffer)
 static cl_int place(cl_mem buffer)
 {
     sdi_lock();
-    bool is_reused = sdi_reuse(buffer);
+    bool is_reused = !sdi_is_fine(buffer) && sdi_reuse(buffer);
     sdi_unlock();
     if (is_reused)
         return CL_SUCCESS;
@@ -121,7 +121,7 @@ static cl_mem over_region(cl_context context, cl_mem region, size_t offset, cl_u
     if (!view)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     view->uses_svm = true;
-    view->host_ptr = region->bytes + offset;
+    view->host_ptr = sdi_region_at(region) + offset;
     sdi_succeed(errcode_ret);
     return view;
 }
@@ -243,13 +243,14 @@ static void drop(void *object)
     cl_mem buffer = object;
     if (buffer->hosted)
         sdi_host_drop(buffer);
+    bool is_free = !buffer->is_region || !buffer->host_ptr || sdi_region_together(buffer);
     if (buffer->parent)
         sdi_unhold(buffer->parent);
     if (buffer->root != buffer)
         sdi_unhold(buffer->root);
-    else if (buffer->bytes && !buffer->mappings && sdi_recycle(buffer))
+    else if (buffer->bytes && is_free && !buffer->mappings && !sdi_is_fine(buffer) && sdi_recycle(buffer))
         buffer->touched = NULL;
-    else if (buffer->bytes)
+    else if (buffer->bytes && is_free)
         sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);
     free(buffer->touched);
     while (buffer->mappings) {

@@ -38,6 +38,7 @@ struct sdi_use {
 struct sdi_hosted {
     char *snapshot;
     uint8_t *changed;     /* one per page, while bytes are taken */
+    uint8_t *written;     /* one per page that the application may have written since it was taken; or NULL: all */
     struct sdi_use *uses; /* the newest first */
     cl_mem next;          /* in `used` */
     bool is_listed;       /* there: from its first use until all is shown and it has none */
@@ -70,6 +71,7 @@ SDI_AT_FORK(forget)
 struct span {
     cl_mem root;
     size_t begin, end;
+    const uint8_t *written; /* of the root's pages, if they are known; or NULL */
 };
 
 static size_t num_pieces(const struct span *span)
@@ -81,7 +83,7 @@ static struct span piece_of(const struct span *span, size_t piece)
 {
     size_t number = span->begin / SDI_PIECE_NBYTES + piece;
     size_t begin = piece ? number * SDI_PIECE_NBYTES : span->begin;
-    return (struct span){span->root, begin, SDI_MIN((number + 1) * SDI_PIECE_NBYTES, span->end)};
+    return (struct span){span->root, begin, SDI_MIN((number + 1) * SDI_PIECE_NBYTES, span->end), span->written};
 }
 
 static size_t page_end(size_t at, size_t end)
@@ -101,10 +103,12 @@ static void copy_to_snapshot(const void *work, size_t piece)
 
 cl_int sdi_host_new(cl_mem root)
 {
-    if (!(root->context->limits.type & CL_DEVICE_TYPE_CPU) || root->flags & CL_MEM_HOST_NO_ACCESS)
+    bool is_seen = root->context->limits.type & CL_DEVICE_TYPE_CPU && !(root->flags & CL_MEM_HOST_NO_ACCESS);
+    if (!is_seen && !root->is_region)
         return CL_SUCCESS;
     struct sdi_hosted *hosted = calloc(1, sizeof *hosted);
-    uint8_t *changed = calloc(root->nbytes / PAGE_NBYTES + 1, 1);
+    const size_t num_pages = root->nbytes / PAGE_NBYTES + 1;
+    uint8_t *changed = calloc(num_pages, 1);
     void *snapshot = mmap(NULL, root->nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!hosted || !changed || snapshot == MAP_FAILED) {
         if (snapshot != MAP_FAILED)
@@ -115,8 +119,9 @@ cl_int sdi_host_new(cl_mem root)
     }
     hosted->snapshot = snapshot;
     hosted->changed = changed;
+    hosted->written = root->is_watched ? calloc(num_pages, 1) : NULL;
     root->hosted = hosted;
-    struct span all = {root, 0, root->nbytes};
+    struct span all = {root, 0, root->nbytes, NULL};
     sdi_copy_pieces(copy_to_snapshot, &all, num_pieces(&all));
     sdi_copy_run(root, 0, snapshot, root->nbytes, true);
     return CL_SUCCESS;
@@ -141,6 +146,7 @@ void sdi_host_drop(cl_mem root)
     tell();
     munmap(root->hosted->snapshot, root->nbytes);
     free(root->hosted->changed);
+    free(root->hosted->written);
     free(root->hosted);
 }
 
@@ -174,9 +180,12 @@ static void take_piece(const void *work, size_t piece)
 {
     struct span span = piece_of(work, piece);
     struct sdi_hosted *hosted = span.root->hosted;
-    uint64_t copied = 0;
+    uint64_t compared = 0, copied = 0;
     for (size_t at = span.begin, end; at < span.end; at = end) {
         end = page_end(at, span.end);
+        if (span.written && !span.written[at / PAGE_NBYTES])
+            continue;
+        compared += end - at;
         char *snapshot = hosted->snapshot + at, *host = span.root->host_ptr + at;
         if (memcmp(snapshot, host, end - at) == 0)
             continue;
@@ -185,7 +194,7 @@ static void take_piece(const void *work, size_t piece)
         __atomic_store_n(&hosted->changed[at / PAGE_NBYTES], 1, __ATOMIC_RELAXED); /* pieces may share a page */
         copied += end - at;
     }
-    __atomic_fetch_add(&compared_nbytes, span.end - span.begin, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&compared_nbytes, compared, __ATOMIC_RELAXED);
     __atomic_fetch_add(&copied_nbytes, copied, __ATOMIC_RELAXED);
 }
 
@@ -234,12 +243,26 @@ static void send_written_early(const struct span *span, uint64_t since_ns)
     sdi_send(&record, sizeof record);
 }
 
-static void take_span(const struct span *span)
+void sdi_host_tell_all(cl_mem root)
+{
+    struct span all = {root, 0, root->nbytes, NULL};
+    sdi_lock();
+    if (have_queue())
+        send_written_early(&all, sdi_now_ns());
+    sdi_unlock();
+}
+
+static void take_span(struct span *span)
 {
     uint64_t since_ns = sdi_now_ns();
-    uint8_t *changed = span->root->hosted->changed;
+    struct sdi_hosted *hosted = span->root->hosted;
+    uint8_t *changed = hosted->changed;
     size_t first = span->begin / PAGE_NBYTES, end = (span->end - 1) / PAGE_NBYTES + 1;
+    if (hosted->written && sdi_region_written(span->root, span->begin, span->end, hosted->written))
+        span->written = hosted->written;
     sdi_copy_pieces(take_piece, span, num_pieces(span));
+    if (span->written)
+        sdi_region_taken(span->root, span->begin, span->end, hosted->written);
     size_t num, gap = 0;
     for (;; gap = 4 * gap + 1) {
         num = 0;
@@ -266,7 +289,7 @@ static void take_span(const struct span *span)
 /* Busy lock held. */
 static void take_all(struct span span)
 {
-    for (size_t end = span.end;; span = (struct span){span.root, span.end, end}) {
+    for (size_t end = span.end;; span = (struct span){span.root, span.end, end, NULL}) {
         sdi_lock();
         bool some = find_unused(&span);
         sdi_unlock();
@@ -281,7 +304,7 @@ void sdi_host_take(cl_mem buffer, size_t offset, size_t nbytes)
     cl_mem root = buffer->root;
     if (!root->hosted || root->flags & CL_MEM_HOST_READ_ONLY || nbytes == 0)
         return;
-    struct span span = {root, buffer->origin + offset, buffer->origin + offset + nbytes}, some = span;
+    struct span span = {root, buffer->origin + offset, buffer->origin + offset + nbytes, NULL}, some = span;
     sdi_lock();
     bool is_needed = find_unused(&some);
     sdi_unlock();
@@ -306,7 +329,7 @@ bool sdi_host_gate(void)
     cl_mem root = used;
     sdi_unlock();
     for (; root; root = root->hosted->next) {
-        struct span span = {root, SIZE_MAX, 0};
+        struct span span = {root, SIZE_MAX, 0, NULL};
         sdi_lock();
         for (const struct sdi_use *use = root->hosted->uses; use; use = use->next)
             if (!is_in_use(use)) {
@@ -494,7 +517,7 @@ static void show_piece(const void *work, size_t piece)
 static void show(cl_mem root)
 {
     struct sdi_hosted *hosted = root->hosted;
-    struct span span = {root, hosted->begin, hosted->end};
+    struct span span = {root, hosted->begin, hosted->end, NULL};
     int status;
     if (!hosted->slot)
         return;

@@ -150,20 +150,6 @@ cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *
     return status;
 }
 
-/* False: no memory. */
-static bool copy_regions(cl_kernel kernel, cl_kernel source)
-{
-    size_t num = source->num_regions;
-    if (num == 0)
-        return true;
-    kernel->regions = calloc(num, sizeof *kernel->regions);
-    if (!kernel->regions)
-        return false;
-    memcpy(kernel->regions, source->regions, num * sizeof *kernel->regions);
-    kernel->num_regions = num;
-    return true;
-}
-
 cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
 {
     if (!sdi_is_kernel(source))
@@ -174,11 +160,8 @@ cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
     if (kernel) {
         memcpy(kernel->payload, source->payload, source->table->payload_nbytes);
         memcpy(kernel->bound, source->bound, source->table->num_args * sizeof *source->bound);
-        if (!copy_regions(kernel, source)) {
-            status = CL_OUT_OF_HOST_MEMORY;
-            sdi_discard(kernel);
-            kernel = NULL;
-        }
+        kernel->reach = source->reach;
+        sdi_reach_ref(kernel->reach);
     }
     sdi_unlock();
     if (!kernel)
@@ -194,7 +177,7 @@ static void drop(void *object)
     cl_kernel kernel = object;
     free(kernel->payload);
     free(kernel->bound);
-    free(kernel->regions);
+    sdi_reach_unref(kernel->reach);
     free(kernel->indices);
     give_id(kernel->table, kernel->id);
     kernel->program->num_kernels--;
@@ -219,8 +202,9 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
     struct sdi_wire_pointer_argument place = {0};
     bound->buffer = buffer;
     bound->id = 0;
-    bound->is_inner = false;
+    bound->by_address = false;
     if (buffer) {
+        bound->by_address = sdi_is_fine(buffer);
         bound->id = buffer->object.id;
         place.buffer = buffer->root->object.id;
         place.offset = buffer->origin;
@@ -258,6 +242,7 @@ static cl_int set_image(cl_kernel kernel, struct sdi_bound *bound, const struct 
         .plane_pitch = image->plane,
     };
     memcpy(bytes, &place, sizeof place);
+    bound->by_address = sdi_is_fine(object);
     bound->buffer = object;
     bound->id = object->object.id;
     bound->set = true;

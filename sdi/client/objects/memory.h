@@ -38,7 +38,9 @@ struct sdi_buffer {
     size_t origin, nbytes;
     cl_ulong flags;
     cl_mem parent;                 /* held: of which the application made this part; or NULL */
-    bool is_region;                /* root: of shared virtual memory */
+    bool is_region;                /* root: of shared virtual memory; with a `host_ptr` the application's is apart */
+    bool is_watched;               /* such a one: the kernel knows which of its pages the application wrote */
+    uint64_t born;                 /* of a region: so many had been freed */
     bool uses_svm;                 /* made of a pointer to that: `host_ptr`, which is where its bytes are */
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
     char *bytes;                   /* root: first byte in the arena */
@@ -54,6 +56,8 @@ struct sdi_buffer {
 SDI_FITS(struct sdi_buffer);
 
 static inline bool sdi_is_buffer(cl_mem m) { return sdi_is_mem(m) && !m->image; }
+/* Its bytes are shared virtual memory that the application may use at any time. */
+static inline bool sdi_is_fine(cl_mem m) { return (m->root->flags & CL_MEM_SVM_FINE_GRAIN_BUFFER) != 0; }
 static inline bool sdi_is_image(cl_mem m) { return sdi_is_mem(m) && m->image; }
 
 /* ---- buffer.c, image.c ----------------------------------------------------------------------------------- */
@@ -80,11 +84,35 @@ cl_mem sdi_region_of(const void *at, size_t *offset);
 /* No lock held.  The same for `nbytes` from there on, for a command; CL_SUCCESS or the code for what is wrong: also
  * where there is none. */
 cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_mem *region, size_t *offset);
-/* How many regions a launch of a kernel names at most; 0: its arguments may be anywhere, since on its device (`table`) it
- * follows no pointer, and all of them are whole regions. */
-size_t sdi_kernel_regions_most(cl_kernel kernel, const struct sdi_kernel_table *table);
-/* No lock held.  Writes the ids of those that live, which a launch names; how many these are. */
+/* Whether launches of a kernel use regions where the application knows them; false: its arguments may be anywhere, since
+ * on its device (`table`) it follows no pointer, and all of them are whole regions. */
+bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *table);
+/* No lock held.  Writes the ids of the regions that its arguments name, at most one each; how many these are. */
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids);
+/* What it may reach beside them, as launches name it; 0: nothing. */
+uint64_t sdi_kernel_reach(cl_kernel kernel);
+/* No lock held.  Adds the application's own memory of these to `*uses`, see sdi_host_use. */
+struct sdi_use;
+cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses);
+/* Client lock held.  One more kernel has it, or one less; NULL: nothing. */
+struct sdi_reach;
+void sdi_reach_ref(struct sdi_reach *reach);
+void sdi_reach_unref(struct sdi_reach *reach);
+
+/* ---- fine.c: fine-grained regions where members have copies -------------------------------------------------- */
+
+/* No lock held.  Gives the application memory of its own at a new region's address. */
+cl_int sdi_region_apart(cl_mem region);
+/* Client lock held, a root goes: its place in the arena is seen there again; false: it can't be, and nobody else may
+ * have the place. */
+bool sdi_region_together(cl_mem region);
+/* No lock held, by one thread at a time for each region.  Marks the pages of these bytes that the application wrote since
+ * the last time; false: nobody knows. */
+bool sdi_region_written(cl_mem region, size_t begin, size_t end, uint8_t *written);
+/* What was written to these bytes is taken: forgets the pages that lie wholly among them. */
+void sdi_region_taken(cl_mem region, size_t begin, size_t end, uint8_t *written);
+/* Where the application finds a region. */
+static inline char *sdi_region_at(cl_mem region) { return region->host_ptr ? region->host_ptr : region->bytes; }
 
 /* ---- bytes.c ---------------------------------------------------------------------------------------------- */
 
@@ -106,6 +134,8 @@ bool sdi_recycled_give_up(void);
 
 /* No lock held.  Begins with a new root buffer that uses the application's memory, where the image does that. */
 cl_int sdi_host_new(cl_mem root);
+/* No lock held.  Tells the service, which does not know by the flags, that it has all bytes in the arena. */
+void sdi_host_tell_all(cl_mem root);
 /* Client lock held: a root goes. */
 void sdi_host_drop(cl_mem root);
 /* No lock held, before a command is sent that names these bytes, counted from the object's first: takes what the

@@ -66,7 +66,8 @@ struct sdi_bound {
     cl_mem buffer; /* may have been released since: compare its id */
     uint64_t id;   /* 0: NULL buffer, or no memory object */
     bool set;
-    bool is_inner; /* a pointer into a region of shared virtual memory: what is before it can be reached, too */
+    bool by_address; /* in shared virtual memory: a pointer into a region, from where what is before it can be reached,
+                      * too; or a region that the application may look at meanwhile */
 };
 
 struct sdi_kernel {
@@ -77,8 +78,7 @@ struct sdi_kernel {
     uint32_t *indices; /* by the program's targets: among the build's tables; SDI_NO_KERNEL: not built */
     unsigned char *payload; /* the arguments as an NDRANGE record has them */
     struct sdi_bound *bound;
-    struct sdi_bound *regions; /* of shared virtual memory that it may reach beside its arguments */
-    size_t num_regions;
+    struct sdi_reach *reach; /* of shared virtual memory, beside its arguments; or NULL */
 };
 SDI_FITS(struct sdi_kernel);
 

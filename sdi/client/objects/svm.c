@@ -2,15 +2,19 @@
  * kernels find it that follow pointers; to all others it is a buffer like any. */
 #include "objects/memory.h"
 
-#define REGION_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
+#define ACCESS_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
 enum { ALIGNMENT_MAX = 4096 }; /* places in the arena are whole pages */
 
 static cl_mem *regions; /* by address; client lock */
 static size_t num_regions, room;
+static uint64_t num_freed; /* regions; client lock */
+static struct sdi_reach *recent[8]; /* told of most recently, each once more referenced; client lock */
+static unsigned next_recent;
 
 static void forget(void)
 {
     num_regions = 0;
+    memset(recent, 0, sizeof recent);
 }
 
 SDI_AT_FORK(forget)
@@ -21,7 +25,7 @@ static size_t num_below(const char *at)
     size_t low = 0, high = num_regions;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (regions[middle]->bytes <= at)
+        if (sdi_region_at(regions[middle]) <= at)
             low = middle + 1;
         else
             high = middle;
@@ -29,16 +33,21 @@ static size_t num_below(const char *at)
     return low;
 }
 
+/* Client lock held.  The region that has the byte at `at`; NULL: there is none. */
+static cl_mem find(const void *at)
+{
+    size_t below = num_below(at);
+    cl_mem found = below ? regions[below - 1] : NULL;
+    return found && (size_t)((const char *)at - sdi_region_at(found)) < found->nbytes ? found : NULL;
+}
+
 cl_mem sdi_region_of(const void *at, size_t *offset)
 {
     if (!sdi_session.has_svm || (uintptr_t)at - (uintptr_t)sdi_session.arena >= sdi_session.arena_nbytes)
         return NULL;
     sdi_lock(); /* what is found may be freed by another thread as soon as it is let go of */
-    size_t below = num_below(at);
-    cl_mem found = below ? regions[below - 1] : NULL;
-    *offset = found ? (size_t)((const char *)at - found->bytes) : 0;
-    if (found && *offset >= found->nbytes)
-        found = NULL;
+    cl_mem found = find(at);
+    *offset = found ? (size_t)((const char *)at - sdi_region_at(found)) : 0;
     sdi_unlock();
     return found;
 }
@@ -62,30 +71,45 @@ static bool add(cl_mem region)
         regions = grown;
         room = more;
     }
-    size_t at = num_below(region->bytes);
+    size_t at = num_below(sdi_region_at(region));
     memmove(regions + at + 1, regions + at, (num_regions - at) * sizeof *regions);
     regions[at] = region;
     num_regions++;
     return true;
 }
 
+/* Whether regions can be had with these flags: every device of a session has the same kinds. */
+static bool are_flags_valid(cl_ulong flags)
+{
+    cl_ulong kinds = 0, access = flags & ACCESS_FLAGS;
+    size_t nbytes;
+    const void *fact = sdi_fact(0, CL_DEVICE_SVM_CAPABILITIES, &nbytes);
+    if (fact)
+        memcpy(&kinds, fact, sizeof kinds);
+    cl_ulong known = ACCESS_FLAGS | (kinds & CL_DEVICE_SVM_FINE_GRAIN_BUFFER ? CL_MEM_SVM_FINE_GRAIN_BUFFER : 0);
+    return !(flags & ~known) && !(access & (access - 1));
+}
+
 void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint alignment)
 {
     cl_int status;
-    if (!sdi_is_context(context) || !sdi_session.has_svm || flags & ~(cl_ulong)REGION_FLAGS || flags & (flags - 1)
-        || nbytes == 0 || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1)
-        || alignment > ALIGNMENT_MAX)
+    if (!sdi_is_context(context) || !sdi_session.has_svm || !are_flags_valid(flags) || nbytes == 0
+        || nbytes > context->limits.max_alloc_nbytes || alignment & (alignment - 1) || alignment > ALIGNMENT_MAX)
         return NULL;
-    cl_mem region = sdi_new_memory(context, flags, nbytes, NULL, &status);
+    size_t none;
+    bool is_apart = flags & CL_MEM_SVM_FINE_GRAIN_BUFFER && !sdi_fact(0, SDI_FACT_FINE_IN_PLACE, &none);
+    cl_mem region = sdi_new_memory(context, is_apart ? flags & ACCESS_FLAGS : flags, nbytes, NULL, &status);
     if (!region)
         return NULL;
-    sdi_lock();
     region->is_region = true;
-    bool is_added = add(region);
+    status = is_apart ? sdi_region_apart(region) : CL_SUCCESS;
+    sdi_lock();
+    region->born = num_freed;
+    bool is_added = !status && add(region);
     if (!is_added)
         sdi_discard(region);
     sdi_unlock();
-    return is_added ? region->bytes : NULL;
+    return is_added ? sdi_region_at(region) : NULL;
 }
 
 void sdi_clSVMFree(cl_context context, void *pointer)
@@ -95,10 +119,11 @@ void sdi_clSVMFree(cl_context context, void *pointer)
         return;
     sdi_lock();
     size_t below = num_below(pointer);
-    if (below && regions[below - 1]->bytes == pointer && regions[below - 1]->context == context) {
+    if (below && sdi_region_at(regions[below - 1]) == pointer && regions[below - 1]->context == context) {
         region = regions[below - 1];
         memmove(regions + below - 1, regions + below, (num_regions - below) * sizeof *regions);
         num_regions--;
+        num_freed++;
     }
     sdi_unlock();
     if (region)
@@ -128,30 +153,128 @@ cl_int sdi_clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void 
         place.offset = offset;
         place.nbytes = region->nbytes - offset;
     }
-    kernel->bound[index] = (struct sdi_bound){.buffer = region, .set = true, .is_inner = offset != 0};
-    kernel->bound[index].id = region ? region->object.id : 0;
+    kernel->bound[index] = (struct sdi_bound){.buffer = region, .set = true};
+    if (region) {
+        kernel->bound[index].id = region->object.id;
+        kernel->bound[index].by_address = offset || sdi_is_fine(region);
+    }
     memcpy(kernel->payload + argument->at + sizeof(struct sdi_wire_arg_entry), &place, sizeof place);
+    return CL_SUCCESS;
+}
+
+/* ---- what kernels may reach beside their arguments: told to the service once ------------------------------------- */
+
+struct sdi_reach {
+    uint32_t refs; /* client lock */
+    uint64_t id;
+    cl_context context; /* to compare */
+    uint64_t num_freed; /* when all of them were last seen to be there */
+    size_t num;
+    void *pointers[]; /* as the application gave them */
+};
+
+void sdi_reach_ref(struct sdi_reach *reach)
+{
+    if (reach)
+        reach->refs++;
+}
+
+void sdi_reach_unref(struct sdi_reach *reach)
+{
+    if (!reach || --reach->refs)
+        return;
+    sdi_send_bare(SDI_OP_RELEASE_REACH, reach->id);
+    free(reach);
+}
+
+/* Client lock held.  Tells the service which regions these are. */
+static cl_int tell(struct sdi_reach *reach, cl_context context)
+{
+    struct sdi_rec_reach *record = NULL;
+    size_t nbytes = sizeof *record + reach->num * sizeof(uint64_t);
+    if (nbytes <= SDI_MAX_RECORD_NBYTES)
+        record = malloc(nbytes);
+    if (!record)
+        return CL_OUT_OF_HOST_MEMORY;
+    *record = (struct sdi_rec_reach){.nbytes = (uint32_t)nbytes, .op = SDI_OP_REACH, .num_regions = reach->num};
+    cl_int status = CL_SUCCESS;
+    uint64_t *ids = (uint64_t *)(record + 1);
+    for (size_t i = 0; i < reach->num && !status; i++) {
+        cl_mem region = find(reach->pointers[i]);
+        if (region && region->context == context)
+            ids[i] = region->object.id;
+        else
+            status = CL_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < reach->num && !status; i++)
+        sdi_named(find(reach->pointers[i]));
+    record->id = reach->id = sdi_next_id();
+    reach->num_freed = num_freed;
+    if (!status)
+        status = sdi_send(record, nbytes);
+    free(record);
+    return status;
+}
+
+/* Client lock held.  Whether it is what these pointers stand for: none of the regions was freed since, though others may
+ * have been. */
+static bool is_of(struct sdi_reach *reach, cl_context context, size_t num, void *const *pointers)
+{
+    if (!reach || reach->context != context || reach->num != num || memcmp(reach->pointers, pointers, num * sizeof *pointers))
+        return false;
+    if (reach->num_freed == num_freed)
+        return true;
+    for (size_t i = 0; i < num; i++) {
+        cl_mem region = find(pointers[i]);
+        if (!region || region->born > reach->num_freed)
+            return false;
+    }
+    reach->num_freed = num_freed;
+    return true;
+}
+
+/* Client lock held.  One more reference to what these pointers stand for, which is told unless it was; or the code. */
+static cl_int reach_of(cl_context context, size_t num, void *const *pointers, struct sdi_reach **found)
+{
+    for (size_t i = 0; i < sizeof recent / sizeof *recent; i++)
+        if (is_of(recent[i], context, num, pointers)) {
+            sdi_reach_ref(*found = recent[i]);
+            return CL_SUCCESS;
+        }
+    struct sdi_reach *reach = malloc(sizeof *reach + num * sizeof *pointers);
+    if (!reach)
+        return CL_OUT_OF_HOST_MEMORY;
+    *reach = (struct sdi_reach){.refs = 2, .context = context, .num = num};
+    memcpy(reach->pointers, pointers, num * sizeof *pointers);
+    cl_int status = tell(reach, context);
+    if (status) {
+        free(reach);
+        return status;
+    }
+    sdi_reach_unref(recent[next_recent]);
+    recent[next_recent++] = *found = reach;
+    next_recent %= sizeof recent / sizeof *recent;
+    return CL_SUCCESS;
+}
+
+/* Client lock held. */
+static cl_int set_reach(cl_kernel kernel, size_t num, void *const *pointers)
+{
+    struct sdi_reach *reach = NULL;
+    cl_int status = num ? reach_of(kernel->program->context, num, pointers, &reach) : CL_SUCCESS;
+    if (status)
+        return status;
+    sdi_reach_unref(kernel->reach);
+    kernel->reach = reach;
     return CL_SUCCESS;
 }
 
 static cl_int set_regions(cl_kernel kernel, size_t num, void *const *pointers)
 {
-    struct sdi_bound *found = num ? calloc(num, sizeof *found) : NULL;
-    if (num && !found)
-        return CL_OUT_OF_HOST_MEMORY;
-    for (size_t i = 0; i < num; i++) {
-        size_t offset;
-        cl_mem region = sdi_region_of(pointers[i], &offset);
-        if (!region || region->context != kernel->program->context) {
-            free(found);
-            return CL_INVALID_VALUE;
-        }
-        found[i] = (struct sdi_bound){.buffer = region, .id = region->object.id, .set = true};
-    }
-    free(kernel->regions);
-    kernel->regions = found;
-    kernel->num_regions = num;
-    return CL_SUCCESS;
+    sdi_lock(); /* what is told may be freed by another thread as soon as it is let go of */
+    cl_int status = set_reach(kernel, num, pointers);
+    sdi_unlock();
+    return status;
 }
 
 cl_int sdi_clSetKernelExecInfo(cl_kernel kernel, cl_uint param, size_t size, const void *value)
@@ -187,22 +310,45 @@ static size_t add_region(const struct sdi_bound *bound, uint64_t *id)
     return 1;
 }
 
-size_t sdi_kernel_regions_most(cl_kernel kernel, const struct sdi_kernel_table *table)
+bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *table)
 {
     bool is_by_address = table->follows_pointers;
     for (uint32_t i = 0; i < kernel->table->num_args && !is_by_address; i++)
-        is_by_address = kernel->bound[i].is_inner;
-    return is_by_address ? kernel->table->num_args + kernel->num_regions : 0;
+        is_by_address = kernel->bound[i].by_address;
+    return is_by_address;
+}
+
+uint64_t sdi_kernel_reach(cl_kernel kernel)
+{
+    return kernel->reach ? kernel->reach->id : 0;
+}
+
+cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses)
+{
+    cl_int status = CL_SUCCESS;
+    for (size_t i = 0; kernel->reach && i < kernel->reach->num && !status; i++) {
+        sdi_lock(); /* meanwhile other threads free regions */
+        cl_mem region = find(kernel->reach->pointers[i]);
+        bool is_apart = region && region->hosted;
+        if (is_apart)
+            sdi_hold(region);
+        sdi_unlock();
+        if (!is_apart)
+            continue;
+        status = sdi_host_use(uses, region, 0, region->nbytes, true);
+        sdi_lock();
+        sdi_unhold(region);
+        sdi_unlock();
+    }
+    return status;
 }
 
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids)
 {
     size_t num = 0;
-    sdi_lock(); /* meanwhile other threads free regions that this launch need not reach */
+    sdi_lock(); /* meanwhile other threads free regions */
     for (uint32_t i = 0; i < kernel->table->num_args; i++)
         num += add_region(&kernel->bound[i], ids + num);
-    for (size_t i = 0; i < kernel->num_regions; i++)
-        num += add_region(&kernel->regions[i], ids + num);
     sdi_unlock();
     return num;
 }

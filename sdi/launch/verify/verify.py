@@ -66,13 +66,15 @@ class _Shadow:
 class _Check:
     """One launch that is being verified.
 
-    ``compared``: the buffers that it may write.  ``verified`` fails when the results differ; ``over`` is done
-    when the shadows are free again and never fails.  ``appended``: what has no order, see ``Ran``.
+    ``compared``: the buffers that it may write; ``written``: their ids.  ``verified`` fails when the results
+    differ; ``over`` is done when the shadows are free again and never fails.  ``appended``: what has no
+    order, see ``Ran``.
     """
 
     binding: Binding
     shadows: dict[int, _Shadow]
     compared: list[VirtualBuffer]
+    written: frozenset[int]
     verified: Ticket = field(default_factory=Ticket)
     over: Ticket = field(default_factory=Ticket)
     difference: Difference | None = None
@@ -103,13 +105,18 @@ class Verifier:
         self._goes_on = goes_on
         self._shadows: dict[tuple[int, bool], _Shadow] = {}
         self._idle = completed()
+        self._left_out: set[str] = set()
 
     def launch(self, binding: Binding, run: Callable[[], Steps[Ran]], issue: Issue) -> Steps[list[Ticket]]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
-        buffers = [used.buffer for used in binding.launch_plan.plan.buffers]
-        compared, regions = _written(binding, buffers), binding.launch.regions
+        if any(buffer.is_in_place for buffer in binding.launch_plan.reached.buffers):
+            self._leave_out(binding.kernel.model.name)
+            return (yield from run())[0]
+        reached = binding.launch_plan.reached.ids
+        buffers, written = list(binding.launch_plan.chunks[0].buffers), _written(binding) | reached
+        compared = [buffer for buffer in buffers if buffer.id in written]
         try:
-            shadows = {b.id: self._shadow(b, b in compared, b.id in regions) for b in buffers}
+            shadows = {b.id: self._shadow(b, b.id in written, b.id in reached) for b in buffers}
             for image in binding.launch_plan.plan.images:
                 views = shadows[image.buffer.id].images
                 if image.view not in views:
@@ -117,15 +124,15 @@ class Verifier:
         except ClError as error:
             _log.warning("kernel '%s' is not verified: %s", binding.kernel.model.name, error)
             return (yield from run())[0]
-        check = _Check(binding, shadows, compared)
+        check = _Check(binding, shadows, compared, written)
         kept = self._keep(check, buffers, issue)
-        downloads = self._run_whole(check, buffers, kept, issue) if regions else []
+        downloads = self._run_whole(check, buffers, kept, issue) if reached else []
         try:
             tickets, check.appended = yield from run()
         except (ClError, DeviceFailed):
             self._idle = _over([*kept.values(), *downloads])
             raise
-        if not regions:
+        if not reached:
             downloads = self._run_whole(check, buffers, kept, issue)
         for buffer in compared:
             self._memory.transfers.fetch_host(buffer, buffer.whole, issue)
@@ -143,6 +150,13 @@ class Verifier:
         self._idle = check.over
         result.when_done(lambda ticket: self._post(lambda: self._judge(check, ticket.error)))
         return [*tickets, check.verified]
+
+    def _leave_out(self, kernel: str) -> None:
+        """Say that launches of a kernel are not verified: bytes can't be put back that others may write."""
+        if kernel not in self._left_out:
+            self._left_out.add(kernel)
+            what = "it uses fine-grained shared virtual memory, which the application may write meanwhile"
+            _log.warning("kernel '%s' is not verified: %s", kernel, what)
 
     # -- the second run -------------------------------------------------------------------------------
 
@@ -195,7 +209,7 @@ class Verifier:
         for buffer in buffers:
             buffer.directory.define()
             self._memory.transfers.fetch_host(buffer, buffer.whole, issue)
-            if buffer not in check.compared:
+            if buffer.id not in check.written:
                 continue
             source = self._memory.memories.host_array(buffer, buffer.whole)
             target = np.frombuffer(self._view(buffer, check.shadows[buffer.id].before), np.uint8)
@@ -214,7 +228,7 @@ class Verifier:
             shadow = check.shadows[buffer.id]
             if shadow.is_in_place:
                 uploads += buffer.dependencies[HOST].before_write(buffer.whole)
-            elif buffer in check.compared:
+            elif buffer.id in check.written:
                 waits = [kept[buffer.id]]
                 if shadow.is_pooled:
                     waits += self._pooled(buffer).before_write(buffer.whole)
@@ -407,7 +421,9 @@ def _determined(check: _Check, buffer: VirtualBuffer, split: Bytes, whole: Bytes
     Where a limit was reached, or one member changed what all watch, it is open what was stored.
     """
     plans = check.binding.launch_plan.plan.buffers
-    used = next(each for each in plans if each.buffer is buffer)
+    used = next((each for each in plans if each.buffer is buffer), None)
+    if used is None:  # it is reached, of which nothing is open
+        return split, whole
     is_open = check.appended is None
     left_out = [used.appended] if is_open and used.appended is not None else []
     if is_open and any(each.is_watched for each in plans):
@@ -428,9 +444,9 @@ def _determined(check: _Check, buffer: VirtualBuffer, split: Bytes, whole: Bytes
     return split, whole
 
 
-def _written(binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuffer]:
-    """The buffers to compare: all but those that only pointers to constants name."""
-    ids = set(binding.launch.regions) | {
+def _written(binding: Binding) -> frozenset[int]:
+    """The buffers to compare, of its arguments: all but those that only pointers to constants name."""
+    return frozenset(
         value.buffer
         for argument, value in zip(binding.kernel.model.arguments, binding.values, strict=True)
         if (
@@ -438,8 +454,7 @@ def _written(binding: Binding, buffers: list[VirtualBuffer]) -> list[VirtualBuff
             and (argument.writes or argument.atomic or not argument.type_qualifier & _CONST)
         )
         or (isinstance(value, ImageArgument) and argument.writes)
-    }
-    return [buffer for buffer in buffers if buffer.id in ids]
+    )
 
 
 def _names(value: object, buffer_id: int) -> bool:

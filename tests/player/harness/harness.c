@@ -16,7 +16,7 @@ enum { OUT_NBYTES = 1 << 20 };
 struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
-    "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "apart", "lane_waits", "naps",
+    "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "apart", "together", "lane_waits", "naps",
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns",

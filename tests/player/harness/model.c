@@ -325,6 +325,11 @@ void model_issue(const struct planned *planned, unsigned lane)
         must_follow(lane, (is_beside ? w.wrote_before : wrote)[COPIES][segment], "which writes what it uses");
         if (accesses[n].writes)
             must_follow(lane, read[COPIES][segment], "which reads what it writes");
+        if (accesses[n].writes == WRITES_TOGETHER) { /* as the others of its own command do */
+            must_follow(lane, w.wrote_before[LAUNCHES][segment], "which writes what it uses");
+            must_follow(lane, w.read_before[LAUNCHES][segment], "which reads what it writes");
+            counted[TOGETHER] += is_at_once(lane, w.wrote[LAUNCHES][segment]);
+        }
         if (kind == COPIES)
             must_follow(lane, wrote[LAUNCHES][segment], "which writes what it uses");
         if (kind == COPIES && accesses[n].writes)

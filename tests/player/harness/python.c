@@ -16,7 +16,7 @@ static void add_access(struct recorded *r, struct op *op, uint32_t segment, uint
     r->given.num_accesses++;
 }
 
-static void make_launch(struct recorded *r, struct op *op)
+static void make_launch(struct recorded *r, struct op *op, bool is_together)
 {
     const struct kind *kind = r->kind;
     op->kind = OP_LAUNCH;
@@ -25,6 +25,8 @@ static void make_launch(struct recorded *r, struct op *op)
         segment -= segment % w.num_members;
         add_access(r, op, segment + op->lane < SEGMENTS - HOST_SEGMENTS ? segment + op->lane : op->lane, one_in(2));
     }
+    if (is_together)
+        add_access(r, op, kind->host, WRITES_TOGETHER);
     for (unsigned d = 0; d < 3; d++) {
         op->size[d] = 1 + below(9);
         op->local[d] = 1 + below(9);
@@ -80,7 +82,7 @@ static bool is_crossed(const struct recorded *r)
                 for (uint32_t b = 0; b < r->ops[m].num_accesses; b++) {
                     const struct access *one = &r->accesses[r->ops[n].first_access + a];
                     const struct access *two = &r->accesses[r->ops[m].first_access + b];
-                    bool is_beside = one->writes == WRITES_BESIDE && two->writes == WRITES_BESIDE;
+                    bool is_beside = one->writes == two->writes && one->writes > 1;
                     if (one->segment == two->segment && (one->writes || two->writes) && !is_beside
                         && r->ops[n].lane != r->ops[m].lane)
                         return true;
@@ -138,15 +140,17 @@ static void record(struct kind *kind, const struct command *c)
                    : kind->op == SDI_OP_WRITE && !kind->is_early_write && one_in(2) ? below(OPS)
                    : kind->op == SDI_OP_FILL                           ? kind->on_member
                                                                        : kind->op == SDI_OP_COPY;
+    const bool is_together = kind->op == SDI_OP_NDRANGE && one_in(4); /* its launches use the client's bytes */
     for (unsigned n = 0; n < ops; n++) {
         struct op *op = &r->ops[n];
         r->planned[n] = (struct planned){r, n};
         op->lane = below(w.num_members);
         op->first_access = g->num_accesses;
         op->object = &r->planned[n];
-        if (kind->op == SDI_OP_NDRANGE && (n + 1 == ops || one_in(2)))
-            make_launch(r, op);
-        else
+        if (kind->op == SDI_OP_NDRANGE && (n + 1 == ops || g->num_together || one_in(2))) {
+            make_launch(r, op, is_together);
+            g->num_together += is_together;
+        } else
             make_copy(r, op, kind->op == SDI_OP_FILL                 ? OP_FILL
                              : kind->op == SDI_OP_WRITE             ? OP_UPLOAD
                              : kind->op == SDI_OP_READ || kind->op == SDI_OP_MAP ? OP_DOWNLOAD
