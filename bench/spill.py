@@ -1,13 +1,14 @@
 """Buffers twice what members and host may have together: what lies in files, against files' sequential speed.
 
-``python -m bench.spill [--folder DIR] [--members 2] [--member-mib 128] [--host-mib 256] [--rounds 3] [--out FILE]``
+``python -m bench.spill [--folder DIR] [--members 2] [--member-mib 128] [--host-mib 256] [--rounds 3]``
 
 A product of a tall matrix with a small one and a five-point stencil that goes from one buffer to another and
 back, 6 steps; buffers are twice what members and the host are given.  The application writes its data and
-reads the results in parts of 4 MiB.  ``allowed``: what it takes to write what has no room, and read it again,
-once for each time that all of it is used, at the speed at which a file of that size is written and read in
-pieces of 8 MiB past the kernel's cache, measured before each run.  ``moved``: the same for the bytes that went
-to files and back.  ``in memory``: the same program without limits, for what computing takes.
+reads the results in parts of 4 MiB.  ``x allowed``: time, as a multiple of what it takes to write what has no
+room, and read it again, once for each time that all of it is used, at the speed at which a file of that size
+is written and read in pieces of 8 MiB past the kernel's cache, measured before each run.  ``x moved``: of the
+same for the bytes that really went to files and came from there.  ``in memory``: the time of the same program
+without limits, which is what computing and the application take.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 from bench.network import environ  # noqa: E402
 
 PART_NBYTES, PIECE_NBYTES = 4 << 20, 8 << 20
-STEPS, WIDTH, COLUMNS = 6, 4096, 64
+STEPS, WIDTH, COLUMNS = 6, 4096, 16
 SOURCE = """
 kernel void stencil(global const float *from, global float *to, int width, int height) {
     int x = get_global_id(0), y = get_global_id(1), at = y * width + x;
@@ -65,7 +66,7 @@ def application(what: str, nbytes: int) -> dict[str, object]:
     flags = cl.mem_flags.READ_WRITE
     one, other = (cl.Buffer(context, flags, nbytes // 2) for _ in range(2))
     part = np.arange(PART_NBYTES // 4, dtype=np.float32) % 251
-    began = time.perf_counter()
+    cpu, began = processor_s(), time.perf_counter()
     for at in range(0, nbytes // 2, PART_NBYTES):
         cl.enqueue_copy(queue, one, part[: (nbytes // 2 - at) // 4] + at // PART_NBYTES, dst_offset=at)
     queue.finish()
@@ -95,8 +96,18 @@ def application(what: str, nbytes: int) -> dict[str, object]:
         "write_s": written - began,
         "compute_s": computed - written,
         "read_s": took - computed,
+        "cpu_s": processor_s() - cpu,
         "digest": digest.hexdigest()[:16],
     }
+
+
+def processor_s() -> float:
+    """What this process and those that it started, the service, have had."""
+    ticks, service = 0, json.loads(Path(os.environ["SDI_STATS"]).read_text())["pid"]
+    for process in ("self", str(service)):
+        fields = Path("/proc", process, "stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def sequential(folder: Path, nbytes: int) -> tuple[float, float]:
@@ -122,11 +133,12 @@ def sequential(folder: Path, nbytes: int) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds; bytes; bytes per second."""
+    """Seconds, of processors ``cpu_s``; bytes; bytes per second."""
 
     write_s: float
     compute_s: float
     read_s: float
+    cpu_s: float
     digest: str
     file_read: int
     file_written: int
@@ -177,7 +189,9 @@ def measure(what: str, limits: Limits, folder: Path, is_limited: bool) -> Measur
         program = [sys.executable, __file__, "--program", what, "--nbytes", str(limits.nbytes)]
         command = [sys.executable, "-m", "sdi.cli", "run", "--", *program]
         ended = subprocess.run(command, env=environ(**settings), cwd=ROOT, stdout=subprocess.PIPE, check=True)
-        memory = json.loads(Path(stats, "stats").read_text())["memory"]
+        while not (told := json.loads(Path(stats, "stats").read_text()))["finished"]:
+            time.sleep(0.05)
+    memory = told["memory"]
     found = json.loads(ended.stdout)
     return Measured(**found, file_read=memory["file_read_nbytes"], file_written=memory["file_written_nbytes"],
                     speed_written=speeds[0], speed_read=speeds[1])  # fmt: skip
@@ -215,7 +229,7 @@ def main() -> int:
         assert len({each.digest for each in (*free, *runs)}) == 1, "the same bytes"
         middle = sorted(runs, key=lambda each: each.took_s)[len(runs) // 2]
         allowed = [each.took_s / each.files_s(*limits.allowed(what)) for each in runs]
-        moved = [each.took_s / each.files_s(each.file_written, each.file_read) for each in runs]
+        moved = [each.took_s / each.files_s(each.file_written + 1, each.file_read) for each in runs]
         times = (statistics.median(each.took_s for each in free), middle.write_s, middle.compute_s,
                  middle.read_s, middle.took_s)  # fmt: skip
         print(
@@ -224,8 +238,8 @@ def main() -> int:
             + f" {statistics.median(allowed):12.2f} {statistics.median(moved):10.2f}",
             flush=True,
         )  # fmt: skip
-        rows.append({"program": what, "in_memory": [asdict(each) for each in free],
-                     "runs": [asdict(each) for each in runs], "allowed": allowed, "moved": moved})  # fmt: skip
+        told = {"in_memory": [asdict(each) for each in free], "runs": [asdict(each) for each in runs]}
+        rows.append({"program": what, "allowed": allowed, "moved": moved} | told)
     if given.out is not None:
         about = {"machine": platform.machine(), "processors": os.cpu_count(), "load": load}
         about |= {"limits": asdict(limits), "rows": rows}

@@ -14,6 +14,7 @@ from typing import Literal, TypeVar, cast
 
 from sdi.condition import ConditionError
 from sdi.selection import is_query, parse_selection
+from sdi.sizes import size
 
 Split = Literal["auto", "always", "never"]
 Coherence = Literal["lazy", "host"]
@@ -104,7 +105,13 @@ class Settings:
     @property
     def said_of_devices(self) -> list[str]:
         """For people who look at the members: what an application sees, if that is not one device."""
-        return [] if self.is_image else ["SDI_IMAGE=off: an application sees each member as a device"]
+        said = [] if self.is_image else ["SDI_IMAGE=off: an application sees each member as a device"]
+        if self.spill is not None:
+            folder, limit_nbytes = self.spill
+            most = "half of what is free there" if limit_nbytes is None else size(limit_nbytes)
+            host = "half of what is free" if self.host_memory is None else size(self.host_memory)
+            said.append(f"buffers beyond {host} of host memory lie in files in {folder}, up to {most}")
+        return said
 
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
@@ -319,9 +326,13 @@ def _verify(name: str, text: str) -> Verify:
 
 def _spill(name: str, text: str) -> SpillSetting:
     folder, colon, limit = text.rpartition(":")
-    if colon and re.fullmatch(r"[0-9].*", limit):
+    if not colon or not re.fullmatch(r"[0-9][^/]*", limit):
+        return _path(name, text), None
+    try:
         return _path(name, folder), _nbytes(name, limit)
-    return _path(name, text), None
+    except SettingsError as error:
+        what = 'expected a folder, or a folder, ":" and a number of bytes such as 512M or 2G'
+        raise SettingsError(f"{name}={text!r}: {what}") from error
 
 
 def _nbytes_or_none(name: str, text: str) -> int:

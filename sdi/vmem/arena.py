@@ -34,6 +34,14 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
+def map_fixed(address: int, nbytes: int, descriptor: int) -> None:
+    """Map the front of a file in place of what is mapped there.  Raises OSError."""
+    flags = mmap.MAP_SHARED | limits.MAP_NORESERVE | _MAP_FIXED
+    if _libc.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0) != address:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
 def _window_of(nbytes: int) -> type[ctypes.Array[ctypes.c_char]]:
     """A type of so many bytes whose values can be watched: ctypes' own can't."""
 
@@ -113,11 +121,8 @@ class Arena:
         """Put the file where it belongs in a mapping of the arena.  Raises OSError."""
         if self.file is None:
             return
-        flags = mmap.MAP_SHARED | limits.MAP_NORESERVE | _MAP_FIXED
         at, nbytes = address + self.file_offset, self.nbytes - self.file_offset
-        if _libc.mmap(at, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.file.fd, 0) != at:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        map_fixed(at, nbytes, self.file.fd)
         _libc.madvise(at, nbytes, mmap.MADV_RANDOM)  # what a fault brings around it would be read in vain
         _libc.madvise(at, nbytes, mmap.MADV_DONTDUMP)
 

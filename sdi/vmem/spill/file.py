@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Final
 from sdi.errors import ClError, Status
 from sdi.sizes import size
 from sdi.vmem.spill.ledger import SpillLedger
+
+_log = logging.getLogger("sdi.spill")
 
 _KEEP_SIZE, _PUNCH_HOLE, _ZERO_RANGE = 1, 2, 16
 _WAIT_BEFORE, _WRITE, _WAIT_AFTER = 1, 2, 4
@@ -46,8 +49,19 @@ class SpillFile:
             os.close(self.fd)
             raise
         self.limit_nbytes: Final = limit_nbytes
+        self._has_warned = False
         self.most_nbytes = 0
         """The most that was reserved at a time."""
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the folder's file system takes memory for its files, as far as that shows."""
+        found = os.stat(self.folder).st_dev
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            fields = line.split()
+            if fields[2] == f"{os.major(found)}:{os.minor(found)}":
+                return fields[fields.index("-") + 1] in ("tmpfs", "ramfs")
+        return False
 
     def extend(self, nbytes: int) -> None:
         """So many bytes can be mapped; none is on disk yet.  Raises OSError."""
@@ -57,6 +71,16 @@ class SpillFile:
 
     def reserve(self, offset: int, nbytes: int) -> None:
         """Have room on disk for these bytes, which have none.  Raises ClError."""
+        try:
+            self._take(offset, nbytes)
+        except ClError as error:
+            if not self._has_warned:  # the application may try smaller and smaller buffers
+                _log.warning("%s", error.what)
+                self._has_warned = True
+            raise
+        self.most_nbytes = max(self.most_nbytes, self._ledger.taken_nbytes)
+
+    def _take(self, offset: int, nbytes: int) -> None:
         self._ledger.take(nbytes)
         try:
             self._fallocate(_KEEP_SIZE, offset, nbytes)
@@ -66,7 +90,6 @@ class SpillFile:
                 Status.MEM_OBJECT_ALLOCATION_FAILURE,
                 f"files: no room for {size(nbytes)} more in {self.folder} (SDI_SPILL): {cause.strerror}",
             ) from cause
-        self.most_nbytes = max(self.most_nbytes, self._ledger.taken_nbytes)
 
     def release(self, offset: int, nbytes: int) -> None:
         """Give up what ``reserve`` got: what is there is gone, wherever it is mapped."""

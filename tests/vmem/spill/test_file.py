@@ -46,6 +46,14 @@ def test_it_has_no_name_and_takes_room_for_what_is_reserved_alone(file: SpillFil
     assert file.most_nbytes == 3 * UNIT
 
 
+def test_folders_in_memory_are_known(file: SpillFile) -> None:
+    made = SpillFile(Path("/dev/shm"), UNIT)
+    made.close()
+    assert made.is_in_memory
+    assert not file.is_in_memory or str(file.folder).startswith(("/tmp", "/dev/shm"))
+
+
+@pytest.mark.logs("of the limit of")
 def test_all_files_in_a_folder_have_one_limit(file: SpillFile, tmp_path: Path) -> None:
     other = SpillFile(tmp_path, 16 * UNIT)
     other.extend(1 << 30)
@@ -58,6 +66,7 @@ def test_all_files_in_a_folder_have_one_limit(file: SpillFile, tmp_path: Path) -
     file.reserve(10 * UNIT, 6 * UNIT)
 
 
+@pytest.mark.logs("no room for")
 def test_a_full_disk_is_one_line_and_leaves_what_was_there(
     file: SpillFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
