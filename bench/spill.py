@@ -7,8 +7,9 @@ back, 6 steps; buffers are twice what members and the host are given.  The appli
 reads the results in parts of 4 MiB.  ``x allowed``: time, as a multiple of what it takes to write what has no
 room, and read it again, once for each time that all of it is used, at the speed at which a file of that size
 is written and read in pieces of 8 MiB past the kernel's cache, measured before each run.  ``x moved``: of the
-same for the bytes that really went to files and came from there.  ``in memory``: the time of the same program
-without limits, which is what computing and the application take.
+same for the bytes that really went to files and came from there.  ``in memory``: the same program without
+limits, which is what computing and the application take; ``x both``: of the sum of that and what is allowed.
+``processors``: time of the service and the application, with limits and in memory.
 """
 
 from __future__ import annotations
@@ -217,8 +218,9 @@ def main() -> int:
     print(f"{platform.machine()}, {os.cpu_count()} processors, load {load:.1f}; {given.rounds} rounds; "
           f"{limits.nbytes >> 20} MiB of buffers, {limits.members} members of {given.member_mib} MiB, "
           f"{given.host_mib} MiB of the host")  # fmt: skip
-    names = ("program", "in memory", "write", "compute", "read", "in all", "to files", "from files")
-    print(("{:8} {:>9}" + " {:>10}" * 6 + " {:>12} {:>10}").format(*names, "x allowed", "x moved"))
+    names = ("program", "in memory", "write", "compute", "read", "in all", "to files", "from files",
+             "processors", "in memory", "x allowed", "x moved", "x both")  # fmt: skip
+    print(("{:8} {:>9}" + " {:>10}" * 11).format(*names))
     rows: list[dict[str, object]] = []
     for what in ("product", "stencil"):
         free: list[Measured] = []
@@ -230,16 +232,21 @@ def main() -> int:
         middle = sorted(runs, key=lambda each: each.took_s)[len(runs) // 2]
         allowed = [each.took_s / each.files_s(*limits.allowed(what)) for each in runs]
         moved = [each.took_s / each.files_s(each.file_written + 1, each.file_read) for each in runs]
+        both = [
+            each.took_s / (each.files_s(*limits.allowed(what)) + other.took_s)
+            for each, other in zip(runs, free, strict=True)
+        ]
         times = (statistics.median(each.took_s for each in free), middle.write_s, middle.compute_s,
                  middle.read_s, middle.took_s)  # fmt: skip
         print(
             f"{what:8} {times[0]:7.2f} s" + "".join(f" {each:8.2f} s" for each in times[1:])
             + f" {middle.file_written >> 20:6} MiB {middle.file_read >> 20:6} MiB"
-            + f" {statistics.median(allowed):12.2f} {statistics.median(moved):10.2f}",
+            + f" {middle.cpu_s:8.2f} s {statistics.median(each.cpu_s for each in free):8.2f} s"
+            + "".join(f" {statistics.median(each):10.2f}" for each in (allowed, moved, both)),
             flush=True,
         )  # fmt: skip
         told = {"in_memory": [asdict(each) for each in free], "runs": [asdict(each) for each in runs]}
-        rows.append({"program": what, "allowed": allowed, "moved": moved} | told)
+        rows.append({"program": what, "allowed": allowed, "moved": moved, "both": both} | told)
     if given.out is not None:
         about = {"machine": platform.machine(), "processors": os.cpu_count(), "load": load}
         about |= {"limits": asdict(limits), "rows": rows}

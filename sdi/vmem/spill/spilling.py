@@ -1,4 +1,4 @@
-"""Brings pieces of the file to memory before they are used, and has them go again: a thread of its own."""
+"""Brings pieces of the file to memory before they are used, and has them go again: two threads."""
 
 from __future__ import annotations
 
@@ -41,12 +41,35 @@ class FileTraffic:
     written_ns: int = 0
 
 
+class _Worker:
+    """A thread that does one task after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._tasks: Final[SimpleQueue[Callable[[], None] | None]] = SimpleQueue()
+        self.put: Final = self._tasks.put
+        self._thread: Final = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Once it has done all that it was given."""
+        self._tasks.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except Exception:
+                _log.exception("a task of the file failed")
+
+
 class Spilling:
     """What is in memory of the part of ``arena`` that lies in ``file``: at most ``limit_nbytes``, more only
     while more is used at a time.
 
     It decides what is fast, never what is right: the bytes are mapped all the time, and the kernel brings
-    those that it was not told of.  ``use``: by sdi-scheduler; the thread is ``sdi-spill``.
+    those that it was not told of.  ``use``: by sdi-scheduler; the threads are ``sdi-spill-read`` and
+    ``sdi-spill-write``.
     """
 
     def __init__(self, arena: Arena, file: SpillFile, limit_nbytes: int) -> None:
@@ -57,9 +80,8 @@ class Spilling:
         self._pieces: Final = Pieces(limit_nbytes, max(PAGE_NBYTES, min(PIECE_NBYTES, least)))
         self._lock: Final = threading.Lock()  # of the pieces
         self._later: Final[deque[int]] = deque()  # pieces to be read that there was no room for
-        self._tasks: Final[SimpleQueue[Callable[[], None] | None]] = SimpleQueue()
-        self._thread: Final = threading.Thread(target=self._run, name="sdi-spill", daemon=True)
-        self._thread.start()
+        self._reads: Final = _Worker("sdi-spill-read")
+        self._writes: Final = _Worker("sdi-spill-write")
 
     def covers(self, offset: int, nbytes: int) -> bool:
         """Whether any of these bytes of the arena lies in the file."""
@@ -101,33 +123,26 @@ class Spilling:
 
     def close(self) -> None:
         """Nothing is under way any more."""
-        self._tasks.put(None)
-        self._thread.join()
+        self._writes.close()
+        self._reads.close()
 
     def fetch(self, use: FileUse) -> None:
         """Have it read, soon."""
         numbers = self._pieces.numbers(use.start, use.stop)
-        self._tasks.put(partial(self._fetch, deque(numbers)))
+        self._reads.put(partial(self._fetch, deque(numbers)))
 
     def zero(self, use: FileUse, ticket: Ticket) -> None:
         """All of it is about to be overwritten, once ``ticket`` is done."""
-        self._tasks.put(partial(self._zero, use, ticket))
+        self._writes.put(partial(self._zero, use, ticket))
 
     def end(self, use: FileUse, changed_nbytes: int) -> None:
         """The use is over."""
-        self._tasks.put(partial(self._end, use, changed_nbytes))
+        self._writes.put(partial(self._end, use, changed_nbytes))
 
     def is_stored(self, use: FileUse) -> bool:
         """Whether some of it is on disk alone."""
         with self._lock:
             return any(map(self._pieces.is_stored, self._pieces.numbers(use.start, use.stop)))
-
-    def _run(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            try:
-                task()
-            except Exception:
-                _log.exception("a task of the file failed")
 
     def _fetch(self, numbers: deque[int]) -> None:
         size = self._pieces.piece_nbytes
@@ -147,8 +162,9 @@ class Spilling:
             begin_ns = time.monotonic_ns()
             self._file.fetch(number * size, 2 * size if is_next else size)
             libc.madvise(self._address(number), size, _POPULATE_READ)
-            self.traffic.read_ns += time.monotonic_ns() - begin_ns
-            self.traffic.read_nbytes += size
+            with self._lock:
+                self.traffic.read_ns += time.monotonic_ns() - begin_ns
+                self.traffic.read_nbytes += size
 
     def _zero(self, use: FileUse, ticket: Ticket) -> None:
         start, stop = -(-use.start // PAGE_NBYTES) * PAGE_NBYTES, use.stop // PAGE_NBYTES * PAGE_NBYTES
@@ -170,18 +186,18 @@ class Spilling:
             changed = min(left_nbytes, inside)
             left_nbytes -= changed
             with self._lock:
-                was_read = self._pieces.end(number, changed)
-            if was_read:
-                self.traffic.read_nbytes += inside
+                if self._pieces.end(number, changed):
+                    self.traffic.read_nbytes += inside
             if changed >= min(size, _WRITE_AT_ONCE_NBYTES):
                 begin_ns = time.monotonic_ns()
                 self._file.begin_writing(number * size, size)
-                self.traffic.written_ns += time.monotonic_ns() - begin_ns
+                self._wrote(0, begin_ns)
             self._make_room()
-        if self._later:
+        with self._lock:
             later = deque(self._later)
             self._later.clear()
-            self._fetch(later)
+        if later:
+            self._reads.put(partial(self._fetch, later))
 
     def _make_room(self, coming: int = 0) -> None:
         size = self._pieces.piece_nbytes
@@ -194,11 +210,15 @@ class Spilling:
             if changed_nbytes:
                 begin_ns = time.monotonic_ns()
                 self._file.write_out(number * size, size)
-                self.traffic.written_ns += time.monotonic_ns() - begin_ns
-                self.traffic.written_nbytes += changed_nbytes
+                self._wrote(changed_nbytes, begin_ns)
             for address in self._arena.addresses:
                 libc.madvise(address + self._arena.file_offset + number * size, size, _DONTNEED)
             self._file.drop(number * size, size)
+
+    def _wrote(self, nbytes: int, begin_ns: int) -> None:
+        with self._lock:
+            self.traffic.written_ns += time.monotonic_ns() - begin_ns
+            self.traffic.written_nbytes += nbytes
 
     def _address(self, number: int) -> int:
         return self._arena.address + self._arena.file_offset + number * self._pieces.piece_nbytes

@@ -35,10 +35,11 @@ def resident(arena: Arena, nbytes: int) -> int:
 
 
 def idle(spilling: Spilling) -> None:
-    """Wait until the thread has done all that it was given."""
-    done = threading.Event()
-    spilling._tasks.put(done.set)
-    assert done.wait(PATIENCE_S)
+    """Wait until the threads have done all that they were given; what ends has more read."""
+    for worker in (spilling._reads, spilling._writes, spilling._reads):
+        done = threading.Event()
+        worker.put(done.set)
+        assert done.wait(PATIENCE_S)
 
 
 @pytest.fixture
