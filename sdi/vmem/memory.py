@@ -218,7 +218,7 @@ class VirtualMemory:
         if spilling is not None and spilling.covers(buffer.offset + bounds.start, bounds.nbytes):
             use = spilling.use(buffer.offset + bounds.start, bounds.nbytes)
             if fetch:
-                use.fetched(())
+                use.ahead()
             use.until(ticket, changed_nbytes)
 
     def fill_on_member(

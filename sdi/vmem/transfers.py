@@ -208,7 +208,7 @@ def _in_parts(
         use = spilling.use(buffer.offset + bounds.start, bounds.nbytes)
         before = waits
         if not is_overwritten:
-            use.fetched(waits)
+            before = use.fetched(waits)
         elif not part.levels:
             before = use.overwritten(waits)
         parts.append(copy(part, before))

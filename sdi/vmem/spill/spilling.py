@@ -28,7 +28,7 @@ PIECE_NBYTES = 8 << 20
 _PIECES_LEAST = 8
 _WRITE_AT_ONCE_NBYTES = 256 << 10
 """Less is written with what is changed beside it later."""
-_DONTNEED, _POPULATE_READ = 4, 22
+_DONTNEED, _POPULATE_READ, _POPULATE_WRITE = 4, 22, 23
 
 
 @dataclass(slots=True)
@@ -126,13 +126,13 @@ class Spilling:
         self._writes.close()
         self._reads.close()
 
-    def fetch(self, use: FileUse) -> None:
-        """Have it read, soon."""
+    def fetch(self, use: FileUse, ticket: Ticket | None = None) -> None:
+        """Have it read, as far as there is room; or all of it, and then ``ticket`` is done."""
         numbers = self._pieces.numbers(use.start, use.stop)
-        self._reads.put(partial(self._fetch, deque(numbers)))
+        self._reads.put(partial(self._fetch, deque(numbers), ticket))
 
     def zero(self, use: FileUse, ticket: Ticket) -> None:
-        """All of it is about to be overwritten, once ``ticket`` is done."""
+        """All of it is about to be overwritten, once ``ticket`` is done: its pages are there then."""
         self._writes.put(partial(self._zero, use, ticket))
 
     def end(self, use: FileUse, changed_nbytes: int) -> None:
@@ -144,14 +144,21 @@ class Spilling:
         with self._lock:
             return any(map(self._pieces.is_stored, self._pieces.numbers(use.start, use.stop)))
 
-    def _fetch(self, numbers: deque[int]) -> None:
+    def _fetch(self, numbers: deque[int], ticket: Ticket | None = None) -> None:
+        try:
+            self._read(numbers, ticket is not None)
+        finally:
+            if ticket is not None:
+                ticket.complete()
+
+    def _read(self, numbers: deque[int], is_urgent: bool) -> None:
         size = self._pieces.piece_nbytes
         while numbers:
             number = numbers[0]
             self._make_room(2)
             with self._lock:
                 is_wanted = self._pieces.is_awaited(number)
-                if is_wanted and not self._pieces.has_room:
+                if is_wanted and not is_urgent and not self._pieces.has_room:
                     self._later.extend(numbers)
                     return
                 has_to_read = is_wanted and self._pieces.enter(number)
@@ -170,10 +177,12 @@ class Spilling:
         start, stop = -(-use.start // PAGE_NBYTES) * PAGE_NBYTES, use.stop // PAGE_NBYTES * PAGE_NBYTES
         try:
             if start < stop:
-                self._file.zero(start, stop - start)
-            with self._lock:
-                for number in self._pieces.numbers(start, stop):
-                    self._pieces.enter(number)
+                if self.is_stored(use):
+                    self._file.zero(start, stop - start)
+                libc.madvise(self._address(0) + start, stop - start, _POPULATE_WRITE)
+                with self._lock:
+                    for number in self._pieces.numbers(start, stop):
+                        self._pieces.enter(number)
         except OSError:
             _log.debug("zero", exc_info=True)  # then it is read
         finally:
@@ -234,20 +243,25 @@ class FileUse:
         self.start = start
         self.stop = stop
 
-    def fetched(self, waits: Sequence[Ticket]) -> None:
-        """Have it read once it is there to be read: the operation need not wait for that."""
+    def ahead(self) -> None:
+        """Have it read as far as there is room: who uses it need not wait for that."""
         if self._spilling.is_stored(self):
-            join(waits, lambda error: None if error is not None else self._spilling.fetch(self))
+            self._spilling.fetch(self)
+
+    def fetched(self, waits: Sequence[Ticket]) -> Sequence[Ticket]:
+        """What an operation waits for that reads it, and would otherwise wait for ``waits``."""
+        return self._behind(waits, self._spilling.fetch) if self._spilling.is_stored(self) else waits
 
     def overwritten(self, waits: Sequence[Ticket]) -> Sequence[Ticket]:
-        """What an operation waits for that overwrites all of it, and would otherwise wait for ``waits``."""
-        if not self._spilling.is_stored(self):
-            return waits
+        """Likewise for one that overwrites all of it."""
+        return self._behind(waits, self._spilling.zero)
+
+    def _behind(self, waits: Sequence[Ticket], then: Callable[[FileUse, Ticket], None]) -> Sequence[Ticket]:
         ticket = Ticket(self._spilling)
 
         def ready(error: BaseException | None) -> None:
             if error is None:
-                self._spilling.zero(self, ticket)
+                then(self, ticket)
             else:
                 ticket.complete(error)
 

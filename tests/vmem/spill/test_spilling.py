@@ -181,13 +181,10 @@ def test_what_the_copy_waits_for_fails_the_copy(spill: Spill, changes: bool) -> 
     idle(spilling)
     use, failed = spilling.use(at, PIECE), Ticket()
     failed.complete(RuntimeError("x"))
-    if changes:
-        (gate,) = use.overwritten([failed])
-        assert gate.done and isinstance(gate.error, RuntimeError)
-    else:
-        use.fetched([failed])
-        idle(spilling)
-        assert spilling.traffic.read_nbytes == 0
+    (gate,) = use.overwritten([failed]) if changes else use.fetched([failed])
+    assert gate.done and isinstance(gate.error, RuntimeError)
+    idle(spilling)
+    assert spilling.traffic.read_nbytes == 0
     use.until(failed)
     idle(spilling)
     spilling._pieces.check()
