@@ -29,18 +29,16 @@ class SpillLedger:
         self.limit_nbytes: Final = limit_nbytes
         self.taken_nbytes = 0
         self._own: list[tuple[int, int]] = []
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        if os.fstat(self._fd).st_uid != os.geteuid():
-            os.close(self._fd)
-            raise PermissionError(f"{path} belongs to somebody else")
+        self._path = path
+        self._fd = self._opened()
 
     def take(self, nbytes: int) -> None:
         """Count ``nbytes`` more.  Raises ClError where the limit does not leave so much."""
         units = -(-(self.taken_nbytes + nbytes) // UNIT_NBYTES) - self._num_own
         if units > 0:
-            self._lock(fcntl.F_WRLCK, _TURN, 1, is_waiting=True)
+            self._begin_turn()
             try:
-                free = self._free()
+                free = self._free(self.limit_nbytes // UNIT_NBYTES)
                 left = sum(stop - start for start, stop in free)
                 if left < units:
                     used = self.limit_nbytes - left * UNIT_NBYTES
@@ -72,17 +70,37 @@ class SpillLedger:
             spare -= count
 
     def close(self) -> None:
-        """Nothing is taken any more."""
+        """Nothing is taken any more; the last one takes the file away."""
+        self._begin_turn()
+        self._own.clear()
+        self._lock(fcntl.F_UNLCK, 0, _TURN)
+        if self._free(_TURN) == [(0, _TURN)]:
+            os.unlink(self._path)
         os.close(self._fd)
+
+    def _opened(self) -> int:
+        found = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if os.fstat(found).st_uid != os.geteuid():
+            os.close(found)
+            raise PermissionError(f"{self._path} belongs to somebody else")
+        return found
+
+    def _begin_turn(self) -> None:
+        """Nobody else counts now.  Who has taken something keeps the file from being taken away."""
+        self._lock(fcntl.F_WRLCK, _TURN, 1, is_waiting=True)
+        while not os.fstat(self._fd).st_nlink:
+            os.close(self._fd)
+            self._fd = self._opened()
+            self._lock(fcntl.F_WRLCK, _TURN, 1, is_waiting=True)
 
     @property
     def _num_own(self) -> int:
         return sum(stop - start for start, stop in self._own)
 
-    def _free(self) -> list[tuple[int, int]]:
-        """Units that nobody has."""
+    def _free(self, num: int) -> list[tuple[int, int]]:
+        """Of the first ``num`` units, those that nobody has."""
         found: list[tuple[int, int]] = []
-        gaps = self._not_own(self.limit_nbytes // UNIT_NBYTES)
+        gaps = self._not_own(num)
         while gaps:
             start, stop = gaps.pop()
             asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, stop - start, 0)

@@ -67,5 +67,25 @@ def test_what_a_service_had_that_was_killed_is_free(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
     ledger.take(15 * UNIT_NBYTES)
-    ledger.close()
     assert path.stat().st_size == 0
+    ledger.close()
+    assert not path.exists()
+
+
+def test_the_last_one_takes_the_file_away_and_who_had_opened_it_before_counts_in_the_next(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "locks"
+    one, other = SpillLedger(path, LIMIT), SpillLedger(path, LIMIT)
+    one.take(LIMIT)
+    one.close()
+    assert not path.exists()
+    third = SpillLedger(path, LIMIT)
+    third.take(15 * UNIT_NBYTES)
+    with pytest.raises(ClError):
+        other.take(6 * UNIT_NBYTES)
+    other.take(5 * UNIT_NBYTES)
+    third.close()
+    assert path.exists()
+    other.close()
+    assert not path.exists()
