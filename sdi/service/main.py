@@ -107,6 +107,7 @@ def main(arguments: list[str]) -> int:
         status = 0
         watch.over()
     write()
+    session.end_files()
     return status
 
 

@@ -237,6 +237,11 @@ class Session:
         self._selector.close()
         self._arena.close()
 
+    def end_files(self) -> None:
+        """The process ends, and with it what buffers have of files."""
+        if self._arena.file is not None:
+            self._arena.file.end()
+
     def end_profile(self) -> None:
         """Write the rest of the profile, if there is one."""
         if self._recorder is not None:

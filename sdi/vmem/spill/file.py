@@ -118,9 +118,13 @@ class SpillFile:
             asked_nbytes = min(_ASKED_NBYTES, offset + nbytes - start)
             os.posix_fadvise(self.fd, start, asked_nbytes, os.POSIX_FADV_WILLNEED)
 
-    def close(self) -> None:
-        """Its bytes stay as long as they are mapped."""
+    def end(self) -> None:
+        """Nothing of it counts any more."""
         self._ledger.close()
+
+    def close(self) -> None:
+        """Likewise; its bytes stay as long as they are mapped."""
+        self.end()
         os.close(self.fd)
 
     def _fallocate(self, mode: int, offset: int, nbytes: int) -> None:
