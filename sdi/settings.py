@@ -14,6 +14,7 @@ from typing import Literal, TypeVar, cast
 
 from sdi.condition import ConditionError
 from sdi.selection import is_query, parse_selection
+from sdi.sizes import size
 
 Split = Literal["auto", "always", "never"]
 Coherence = Literal["lazy", "host"]
@@ -24,6 +25,9 @@ Balance = tuple[Literal["auto", "off", "random"], int]
 
 DeviceVendor = tuple[str, int | None]
 """CL_DEVICE_VENDOR, and CL_DEVICE_VENDOR_ID if it was given."""
+
+SpillSetting = tuple[Path, int | None]
+"""A folder, and a number of bytes if it was given."""
 
 MAX_MEMBERS = 256
 
@@ -59,6 +63,11 @@ class Settings:
     node_memory: int | None = None
     """Limit, on each node of another machine, of memory for what its members have no room for
     (SDI_NODE_MEMORY, likewise; 0: none)."""
+    spill: SpillSetting | None = None
+    """Folder of files for buffers that host memory has no room for, and what they may have in all (SDI_SPILL:
+    /nvme, /nvme:200G; without a limit half of what is free there)."""
+    host_memory: int | None = None
+    """Of buffers, how much may be in host memory where the rest goes to files (SDI_HOST_MEMORY: 512M, 2G)."""
     member_vendors: str | None = None
     """Directory of the real drivers' .icd files (SDI_MEMBER_VENDORS)."""
     platform_vendor: str | None = None
@@ -100,7 +109,13 @@ class Settings:
     @property
     def said_of_devices(self) -> list[str]:
         """For people who look at the members: what an application sees, if that is not one device."""
-        return [] if self.is_image else ["SDI_IMAGE=off: an application sees each member as a device"]
+        said = [] if self.is_image else ["SDI_IMAGE=off: an application sees each member as a device"]
+        if self.spill is not None:
+            folder, limit_nbytes = self.spill
+            most = "half of what is free there" if limit_nbytes is None else size(limit_nbytes)
+            host = "half of what is free" if self.host_memory is None else size(self.host_memory)
+            said.append(f"buffers beyond {host} of host memory lie in files in {folder}, up to {most}")
+        return said
 
     @staticmethod
     def from_environ(environ: Mapping[str, str] | None = None) -> Settings:
@@ -121,6 +136,8 @@ class Settings:
             fine_grain=cast(FineGrain, read("SDI_FINE_GRAIN", _one_of("shared", "copies"), "shared")),
             member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
             node_memory=read("SDI_NODE_MEMORY", _nbytes_or_none, None),
+            spill=read("SDI_SPILL", _spill, None),
+            host_memory=read("SDI_HOST_MEMORY", _nbytes, None),
             member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
             platform_vendor=read("SDI_PLATFORM_VENDOR", _vendor, None),
             device_vendor=read("SDI_DEVICE_VENDOR", _device_vendor, None),
@@ -157,6 +174,8 @@ NAMES = (
     "SDI_FINE_GRAIN",
     "SDI_MEMBER_MEMORY",
     "SDI_NODE_MEMORY",
+    "SDI_SPILL",
+    "SDI_HOST_MEMORY",
     "SDI_MEMBER_VENDORS",
     "SDI_PLATFORM_VENDOR",
     "SDI_DEVICE_VENDOR",
@@ -182,7 +201,18 @@ _OF_SPLITTING = ("SDI_SPLIT", "SDI_VERIFY")
 
 
 def without_effect(environ: Mapping[str, str]) -> list[str]:
-    """What to say of variables that are about splitting, where nothing is split (SDI_IMAGE=off)."""
+    """What to say of variables about what does not happen: files or splitting that is off."""
+    host = environ.get("SDI_HOST_MEMORY", "").strip()
+    alone = (
+        [f"SDI_HOST_MEMORY={host} has no effect: without SDI_SPILL there is nowhere else for buffers to go"]
+        if host and not environ.get("SDI_SPILL", "").strip()
+        else []
+    )
+    return alone + _without_splitting(environ)
+
+
+def _without_splitting(environ: Mapping[str, str]) -> list[str]:
+    """Where nothing is split: SDI_IMAGE=off."""
     is_off = environ.get("SDI_IMAGE", "").strip().lower() == "off"
     given = {name: environ.get(name, "").strip() for name in _OF_SPLITTING}
     return [
@@ -298,6 +328,17 @@ def _verify(name: str, text: str) -> Verify:
     if text.lower() not in found:
         raise SettingsError(f"{name}={text!r}: expected 0, 1, off, stop or warn")
     return found[text.lower()]
+
+
+def _spill(name: str, text: str) -> SpillSetting:
+    folder, colon, limit = text.rpartition(":")
+    if not colon or not re.fullmatch(r"[0-9][^/]*", limit):
+        return _path(name, text), None
+    try:
+        return _path(name, folder), _nbytes(name, limit)
+    except SettingsError as error:
+        what = 'expected a folder, or a folder, ":" and a number of bytes such as 512M or 2G'
+        raise SettingsError(f"{name}={text!r}: {what}") from error
 
 
 def _nbytes_or_none(name: str, text: str) -> int:

@@ -103,6 +103,8 @@ def test_a_device_vendor_is_a_name_and_perhaps_a_number(text: str, expected: tup
         ("SDI_SPLIT", "yes"),
         ("SDI_COHERENCE", "eager"),
         ("SDI_MEMBER_MEMORY", "0"),
+        ("SDI_HOST_MEMORY", "0"),
+        ("SDI_SPILL", "/x:3Q"),
         ("SDI_MEMBER_MEMORY", "64X"),
         ("SDI_MEMBER_MEMORY", "-1M"),
         ("SDI_NODE_MEMORY", "-1"),
@@ -145,6 +147,20 @@ def test_what_is_about_splitting_has_no_effect_where_each_member_is_a_device() -
     assert [text.partition(" has no effect")[0] for text in said] == ["SDI_SPLIT=always", "SDI_VERIFY=1"]
     assert Settings.from_environ({}).said_of_devices == []
     assert len(Settings.from_environ({"SDI_IMAGE": "off"}).said_of_devices) == 1
+
+
+def test_files_have_a_folder_and_perhaps_a_limit() -> None:
+    def spill(text: str) -> object:
+        return Settings.from_environ({"SDI_SPILL": text}).spill
+
+    assert spill("/x:2G") == (Path("/x"), 2 << 30) and spill("/x:64") == (Path("/x"), 64)
+    assert spill("/x") == (Path("/x"), None) and spill("/a:b/c") == (Path("/a:b/c"), None)
+    assert spill("/a:1/c") == (Path("/a:1/c"), None)
+    assert without_effect({"SDI_HOST_MEMORY": "1G", "SDI_SPILL": "/x"}) == []
+    (said,) = without_effect({"SDI_HOST_MEMORY": "1G"})
+    assert said.startswith("SDI_HOST_MEMORY=1G has no effect: without SDI_SPILL")
+    (line,) = Settings.from_environ({"SDI_SPILL": "/x:2G"}).said_of_devices
+    assert line == "buffers beyond half of what is free of host memory lie in files in /x, up to 2.0 GiB"
 
 
 def test_misspelled_settings_are_found() -> None:

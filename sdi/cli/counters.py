@@ -15,6 +15,7 @@ _SUMS = (
     *("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "node_replays"),
     *("node_spilled_nbytes", "node_filled_nbytes", "node_refused_nbytes"),
     *("round_trips", "round_trip_nbytes"),
+    *("file_nbytes", "file_read_nbytes", "file_written_nbytes", "file_read_ns", "file_written_ns"),
 )
 
 _FAILURES_SHOWN = 3
@@ -97,6 +98,7 @@ class SessionCounts:
     ``node_spilled_nbytes``: copied to nodes' own memory by members that lack room, ``node_filled_nbytes``:
     from there to members, ``node_refused_nbytes``: for which there was no room.
     ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` did not go out again.
+    ``file_nbytes``: what buffers had of files, ``file_...``: bytes read and written, and time for that.
     ``records``: by kind, how many were replayed ("played"), or left to Python: see ``player.library.WHYS``.
     """
 
@@ -115,6 +117,11 @@ class SessionCounts:
     node_refused_nbytes: int = 0
     round_trips: int = 0
     round_trip_nbytes: int = 0
+    file_nbytes: int = 0
+    file_read_nbytes: int = 0
+    file_written_nbytes: int = 0
+    file_read_ns: int = 0
+    file_written_ns: int = 0
     network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
     records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     courses: tuple[Course, ...] = ()
@@ -247,6 +254,12 @@ def report(counters: SessionCounts) -> str:
         lines.append(
             f"nodes' own memory: {size(counters.node_spilled_nbytes)} came from members that lack room, "
             f"{size(counters.node_filled_nbytes)} went to members{none}"
+        )
+    if counters.file_nbytes:
+        lines.append(
+            f"files (SDI_SPILL): {size(counters.file_nbytes)} of buffers; {size(counters.file_read_nbytes)} "
+            f"read in {counters.file_read_ns / 1e9:.1f} s, {size(counters.file_written_nbytes)} written in "
+            f"{counters.file_written_ns / 1e9:.1f} s"
         )
     if counters.round_trips:
         lines.append(

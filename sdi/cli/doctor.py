@@ -25,6 +25,9 @@ from sdi.cli.progress import doing
 from sdi.cluster import start
 from sdi.locate import NotInstalled, image_environ, library, service_python
 from sdi.settings import NAMES, Settings, SettingsError
+from sdi.sizes import size
+from sdi.vmem.spill.budget import spill_of
+from sdi.vmem.spill.file import SpillFile
 
 EXPORTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo")
 SLOW_START_S = 2.0
@@ -79,7 +82,7 @@ def examine(changes: Mapping[str, str]) -> int:
 def _findings(environ: Mapping[str, str]) -> Iterator[Finding]:
     sound = True
     place, environ = start.place(environ), start.alone(environ)
-    for check in (_settings, _library, _python, _cache, _drivers, _cuda, partial(_mpi, place=place)):
+    for check in (_settings, _library, _python, _cache, _files, _drivers, _cuda, partial(_mpi, place=place)):
         for finding in check(environ):
             sound = sound and finding.state != "FAIL"
             yield finding
@@ -99,6 +102,37 @@ def _cache(environ: Mapping[str, str]) -> Iterator[Finding]:
     except cache.NoCache as error:
         text = f"nothing is kept from run to run, every start compiles anew: {error}"
         yield Finding("note", "cache", text, "give XDG_CACHE_HOME a folder that only this user may write to")
+
+
+def _files(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What SDI_SPILL says."""
+    try:
+        settings = Settings.from_environ(environ)
+    except SettingsError:
+        return
+    if settings.spill is None:
+        return
+    folder, limit_nbytes = settings.spill
+    try:
+        spill = spill_of(folder, limit_nbytes, settings.host_memory, 0)
+        file = SpillFile(folder, spill.limit_nbytes)
+        try:
+            file.extend(1 << 20)
+        finally:
+            file.close()
+        found = os.statvfs(folder)
+    except OSError as error:
+        text = f"SDI_SPILL={folder}: {error.strerror or error}"
+        yield Finding("FAIL", "files", text, "name a folder on a local disk (ext4, XFS) that is yours")
+        return
+    free_nbytes = found.f_bavail * found.f_frsize
+    text = f"{folder}: up to {size(spill.limit_nbytes)}, {size(free_nbytes)} are free there"
+    if file.is_in_memory:
+        yield Finding("note", "files", f"{text}, but it is in memory itself", "name a folder on a disk")
+    elif spill.limit_nbytes > free_nbytes:
+        yield Finding("note", "files", f"{text}: less than the limit")
+    else:
+        yield Finding("ok", "files", text)
 
 
 def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -13,6 +13,8 @@ _MOST = 0.9
 """What is known of so many launches says something of all."""
 _MUCH = 0.1
 """Such a part of the time is worth a word."""
+_FILES = 0.25
+"""Of a session's life, which also has building and what the application does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Course:
     """One session.  ``split``: the setting, or "apart": each member is a device.
 
     ``assignment_ns``: what issuing for one more member costs.  ``elapsed_ns``: the session's life.
-    ``between_members_ns``: of it, copies that one member does without.
+    ``between_members_ns``: of it, copies that one member does without.  ``files_ns``: for which files were
+    read or written.
     """
 
     members: int
@@ -55,6 +58,7 @@ class Course:
     elapsed_ns: float
     between_members_ns: float
     launches: tuple[Launches, ...]
+    files_ns: float = 0.0
 
     @staticmethod
     def from_json(text: str) -> Course:
@@ -80,7 +84,10 @@ class Course:
         ]
         assignment_ns, elapsed_ns = float(data["assignment_ns"]), float(data["elapsed_ns"])
         between_ns, members = float(data["between_members_ns"]), int(data["members"])
-        return Course(members, str(data["split"]), assignment_ns, elapsed_ns, between_ns, tuple(launches))
+        memory = data.get("memory", {})
+        files_ns = float(memory.get("file_read_ns", 0)) + float(memory.get("file_written_ns", 0))
+        split = str(data["split"])
+        return Course(members, split, assignment_ns, elapsed_ns, between_ns, tuple(launches), files_ns)
 
 
 @dataclass(slots=True)
@@ -120,6 +127,16 @@ class _Total:
 
 def verdict(courses: Sequence[Course]) -> str:
     """One sentence; "" where no kernel was launched."""
+    said = _gained(courses)
+    files_ns = sum(of.files_ns for of in courses)
+    elapsed_ns = sum(of.elapsed_ns for of in courses)
+    if said and files_ns > _FILES * elapsed_ns:
+        busy = f"{_time(files_ns)} of {_time(elapsed_ns)} went by with files"
+        said += f"; {busy} (SDI_SPILL), which more memory would save"
+    return said
+
+
+def _gained(courses: Sequence[Course]) -> str:
     total, kernels = _Total(), defaultdict[str, _Total](_Total)
     for launches in (each for of in courses for each in of.launches):
         total.add(launches)

@@ -203,11 +203,14 @@ class Job:
         Members of one that can't map it are not near in this session; nobody has used their facts yet.
         """
         asked = []
+        file = arena.file
+        descriptors = [arena.fd] if file is None else [arena.fd, file.fd]
+        fields = arena.nbytes, arena.file_offset
         for rank, node in self.nodes.items():
             if node.is_near and node.failure is None:
                 with suppress(BrokenPipeError, ConnectionResetError, DeviceLost):  # it is dead or about to be
-                    socket.send_fds(self._controls[rank], [b"\0"], [arena.fd])
-                    asked.append((node, node.question(RecordKind.SHARE, fields=(arena.nbytes,))))
+                    socket.send_fds(self._controls[rank], [b"\0"], descriptors)
+                    asked.append((node, node.question(RecordKind.SHARE, fields=fields)))
         for node, answer in asked:
             try:
                 node.shares(arena, bool(answer()[0]))

@@ -227,14 +227,22 @@ def _drop(ranks: Collection[int], ends: dict[int, socket.socket], pools: dict[in
             pool.close()
 
 
-def received_descriptor(control: socket.socket) -> int:
-    """The next descriptor that rank 0 sends.  Raises NearError."""
+def received_arena(control: socket.socket, nbytes: int, file_offset: int) -> Mapped:
+    """The arena, whose descriptors rank 0 sends next: of the memory, and of the file where it has one.
+
+    Raises NearError where they do not come, and OSError.
+    """
     try:
-        _, descriptors = _received(control, 1, 1)
-        (found,) = descriptors
-        return found
-    except (OSError, ValueError) as error:
+        _, descriptors = _received(control, 1, count := 1 + (file_offset < nbytes))
+    except OSError as error:
         raise NearError(f"no descriptor came: {error}") from error
+    try:
+        if len(descriptors) != count:
+            raise NearError(f"{len(descriptors)} descriptors came of {count}")
+        return Mapped(descriptors[0], nbytes, file_offset, *descriptors[1:])
+    finally:
+        for each in descriptors:
+            os.close(each)
 
 
 def _number(control: socket.socket) -> int:

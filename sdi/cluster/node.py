@@ -8,7 +8,6 @@ it are given to the member at once, and the member holds them back until the rec
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import socket
 import threading
@@ -25,7 +24,7 @@ from sdi.cluster.exchange import Exchange, region_of
 from sdi.cluster.gathered import Run, runs_packed
 from sdi.cluster.host_blocks import HostBlock, HostBlocks
 from sdi.cluster.mixed import MixedTransport
-from sdi.cluster.near import NearError, come, received_descriptor
+from sdi.cluster.near import NearError, come, received_arena
 from sdi.cluster.part import OPERATIONS_MAX, REPLAYS, Parts, complete_replay, unknown_replay
 from sdi.cluster.records import (
     ALL,
@@ -367,11 +366,7 @@ class Node:
     def _share(self, record: NodeRecord) -> bytes:
         """Map the session's arena; whether its pages are locked here."""
         assert self._control is not None
-        descriptor = received_descriptor(self._control)
-        try:
-            self._arena = Mapped(descriptor, record.fields[0])
-        finally:
-            os.close(descriptor)
+        self._arena = received_arena(self._control, *record.fields)
         return bytes((PAGE_LOCKS.locks,))
 
     def _shared(self, place: int, nbytes: int) -> HostBytes:

@@ -107,7 +107,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.TRAFFIC: "",
     RecordKind.ASK_COMPILER: "",  # tail: questions and options
     RecordKind.NEAR: "",  # tail: an invitation of rank 0's door
-    RecordKind.SHARE: "Q",  # bytes of the session's arena, whose descriptor was sent
+    RecordKind.SHARE: "QQ",  # the arena, whose descriptors were sent: bytes, and of these before its file
     RecordKind.UPLOAD: "6Q",  # buffer, offset, rows' count, nbytes and pitch, offset in the arena
     RecordKind.DOWNLOAD: "6Q",
     RecordKind.ADOPT: "2Q",  # offset in the arena, nbytes

@@ -16,6 +16,7 @@ from typing import Final
 
 from sdi import limits
 from sdi.devices.page_locks import PAGE_LOCKS
+from sdi.vmem.arena import map_fixed
 
 POOL_NBYTES = 4 << 30
 """Address space of a pool; pages are there only where bytes were.  [M] 1 GiB in the air is the most seen."""
@@ -33,10 +34,13 @@ def offset_in(address: int, nbytes: int, host: memoryview) -> int | None:
 class Mapped:
     """``nbytes`` of the memory file ``descriptor``, which stays the caller's, mapped here.  Raises OSError.
 
+    ``file``: what lies behind ``file_offset`` is this file's, on disk.
     ``address``: where it begins.  Unmapped when it is closed and nobody looks at its bytes any more.
     """
 
-    def __init__(self, descriptor: int, nbytes: int) -> None:
+    def __init__(
+        self, descriptor: int, nbytes: int, file_offset: int | None = None, file: int | None = None
+    ) -> None:
         try:
             made = mmap.mmap(descriptor, nbytes, flags=mmap.MAP_SHARED | limits.MAP_NORESERVE)
         except ValueError as error:  # the file is shorter
@@ -44,8 +48,11 @@ class Mapped:
         made.madvise(mmap.MADV_DONTDUMP)
         self.nbytes: Final = nbytes
         self.address: Final = ctypes.addressof(ctypes.c_char.from_buffer(made))
+        in_memory = nbytes if file is None or file_offset is None else file_offset
+        if file is not None:
+            map_fixed(self.address + in_memory, nbytes - in_memory, file)
         self._bytes: memoryview | None = memoryview(made)
-        PAGE_LOCKS.offer(self.address, nbytes)
+        PAGE_LOCKS.offer(self.address, in_memory)
 
     def view(self, offset: int, nbytes: int) -> memoryview:
         """The bytes ``[offset, offset + nbytes)``.  Raises ValueError where there are none."""

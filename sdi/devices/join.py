@@ -52,3 +52,15 @@ def join(tickets: Iterable[Ticket], then: Callable[[BaseException | None], None]
         _Join(pending, then).look(pending[0])
     else:
         then(None)
+
+
+def joined(tickets: Sequence[Ticket]) -> Ticket:
+    """One that is done when all of ``tickets`` are, from the first one's start to the last one's end."""
+    whole = Ticket()
+
+    def finished(error: BaseException | None) -> None:
+        starts = [ticket.start_ns for ticket in tickets if ticket.start_ns]
+        whole.complete(error, min(starts, default=0), max((ticket.end_ns for ticket in tickets), default=0))
+
+    join(tickets, finished)
+    return whole

@@ -205,6 +205,7 @@ class VirtualDevice:
             waits += target.dependencies[HOST].before_write(there)
             target.dependencies[HOST].written_by(there, transfer)
         dependencies.read_by(over, transfer)
+        self._memory.used_on_host(buffer, over, transfer, fetch=True)
         if not command.unasked:
             self._round_trips.read(buffer, command.rectangle.strided)
         # The buffer may be released, and not be known by its number any more, before the service copies.

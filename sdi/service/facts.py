@@ -19,6 +19,8 @@ from sdi.service.vendors import Vendors, vendors_of
 from sdi.settings import FineGrain
 from sdi.sizes import size
 from sdi.vmem.arena import PAGE_NBYTES, SHARED_ADDRESSES, Arena
+from sdi.vmem.spill.budget import Spill
+from sdi.vmem.spill.file import SpillFile
 from sdi.wire.layout import layout, padded
 from sdi.wire.opencl import DeviceInfo as Info
 from sdi.wire.opencl import SvmCapabilities, u64
@@ -47,16 +49,19 @@ def facts_record(
     is_image: bool = True,
     arena_address: int = 0,
     fine_grain: FineGrain = "shared",
+    file: tuple[int, int] = (0, 0),
 ) -> bytes:
     """The FACTS record of an image made of ``devices``, or of all of these.
 
     ``arena_address``: where members find the arena's bytes as the application does; 0: nowhere.
     ``fine_grain``: whether members share fine-grained regions with it, if they can.
+    ``file``: where in the arena what lies in a file begins, and how large that may get.
     """
+    file_offset, file_nbytes = file
     heap_nbytes = arena_nbytes - HEAP_OFFSET
     if is_image:
         told = vendors([device.capabilities for device in devices])
-        entries = list(image_info(devices, heap_nbytes, told).items())
+        entries = list(image_info(devices, heap_nbytes, told, file_nbytes=file_nbytes).items())
     else:
         all_of_them = [member_info(device, devices, heap_nbytes, vendors).items() for device in devices]
         entries = [entry for each in all_of_them for entry in ((FACT_NEXT_DEVICE, b""), *each)][1:]
@@ -66,7 +71,7 @@ def facts_record(
         if fine_grain == "shared" and have_host_addresses(devices):
             entries.insert(0, (FACT_FINE_IN_PLACE, b""))
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in entries)
-    head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, arena_address, len(entries), 0)
+    head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, arena_address, file_offset, len(entries), 0)
     return _FACTS.pack(_FACTS.size + len(body), *head) + body
 
 
@@ -74,9 +79,8 @@ def failure_record(status: int, message: str) -> bytes:
     """The FACTS record of a service that cannot serve."""
     text = message.encode()
     body = padded(text)
-    return (
-        _FACTS.pack(_FACTS.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, 0, len(text)) + body
-    )
+    head = (Op.FACTS, 0, PROTOCOL_VERSION, status, 0, 0, 0, 0, len(text))
+    return _FACTS.pack(_FACTS.size + len(body), *head) + body
 
 
 def announce(
@@ -88,21 +92,24 @@ def announce(
     is_image: bool = True,
     pooled: PooledMemory | None = None,
     fine_grain: FineGrain = "shared",
+    spill: Spill | None = None,
 ) -> tuple[Arena, StatusPage]:
     """Tell the client of an image made of ``devices``, or of all of these, and give it the arena.
 
     Both are the caller's.  ``room_nbytes``: what the client can map.  ``vendors``: what devices made of
     members say of themselves.  ``share``: gives the arena to others, while it has a descriptor.  ``pooled``:
     the memory of all members together, which is at the application's addresses then, if it can.
-    ``fine_grain``: see ``facts_record``.  Raises ClError where there is too little room for an arena.
+    ``fine_grain``: see ``facts_record``.  ``spill``: where what host memory has no room for lies.  Raises
+    ClError where there is too little room for an arena.
     """
-    arena = _arena(room_nbytes)
+    arena = _arena(room_nbytes, spill)
     if share is not None:
         share(arena)
     page = StatusPage(arena)
     address = _shared_address(arena, devices, pooled)
-    record = facts_record(devices, arena.nbytes, vendors, is_image, address, fine_grain)
-    socket.send_fds(commands, [record[:1]], [arena.fd])
+    file = (0, 0) if arena.file is None else (arena.file_offset, arena.file.limit_nbytes)
+    record = facts_record(devices, arena.nbytes, vendors, is_image, address, fine_grain, file)
+    socket.send_fds(commands, [record[:1]], [arena.fd] if arena.file is None else [arena.fd, arena.file.fd])
     arena.close_descriptor()
     commands.sendall(record[1:])
     return arena, page
@@ -128,8 +135,8 @@ def _shared_address(arena: Arena, devices: Sequence[Device], pooled: PooledMemor
     return 0
 
 
-def _arena(room_nbytes: int) -> Arena:
-    """As large as client, service and limits allow."""
+def _arena(room_nbytes: int, spill: Spill | None) -> Arena:
+    """As large as client, service and limits allow; what ``spill`` does not leave to memory is in a file."""
     rooms = {
         "the application has address space for": min(ARENA_NBYTES, room_nbytes) // PAGE_NBYTES * PAGE_NBYTES,
         "the service has address space for": HEAP_OFFSET + limits.room(ARENA_NBYTES - HEAP_OFFSET),
@@ -144,8 +151,23 @@ def _arena(room_nbytes: int) -> Arena:
         f"the memory shared with the application needs {size(least)}, {tightest} {size(nbytes)}"
         + limits.described(),
     )
+    if spill is not None and HEAP_OFFSET + spill.memory_nbytes + PAGE_NBYTES <= nbytes:
+        return _with_file(nbytes, spill)
     try:
         return Arena(nbytes, HEAP_OFFSET)
     except OSError as cause:
         what = f"no memory to share with the application: {cause.strerror}{limits.described()}"
+        raise ClError(Status.OUT_OF_RESOURCES, what) from cause
+
+
+def _with_file(nbytes: int, spill: Spill) -> Arena:
+    try:
+        file = SpillFile(spill.folder, spill.limit_nbytes)
+        try:
+            return Arena(nbytes, HEAP_OFFSET, file=file, file_offset=HEAP_OFFSET + spill.memory_nbytes)
+        except OSError:
+            file.close()
+            raise
+    except OSError as cause:
+        what = f"SDI_SPILL={str(spill.folder)!r}: {cause.strerror or cause}{limits.described()}"
         raise ClError(Status.OUT_OF_RESOURCES, what) from cause

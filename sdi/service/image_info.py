@@ -123,12 +123,14 @@ def image_info(
     heap_nbytes: int,
     vendors: Vendors | None = None,
     everyone: Sequence[Device] = (),
+    file_nbytes: int = 0,
 ) -> dict[int, bytes]:
     """Raw ``clGetDeviceInfo`` bytes by parameter, for everything the client does not answer itself.
 
     ``heap_nbytes``: what all buffers together can have of the memory shared with the application.
     ``vendors``: what it says of itself; by default what its members say, under a name of its own.
-    ``everyone``: for whom programs are built, if not for ``devices``.
+    ``everyone``: for whom programs are built, if not for ``devices``.  ``file_nbytes``: what buffers can have
+    of files beside that.
     """
     facts = [device.capabilities for device in devices]
     known = [f.info for f in facts]
@@ -179,7 +181,7 @@ def image_info(
     memories = {
         f.unit: _number(f.info[Info.GLOBAL_MEM_SIZE]) // (2 if f.kind.is_host_processor else 1) for f in facts
     }
-    most = min(sum(memories.values()), heap_nbytes)
+    most = min(sum(memories.values()) + file_nbytes, heap_nbytes)
     info[Info.MAX_MEM_ALLOC_SIZE] = info[Info.GLOBAL_MEM_SIZE] = u64(most)
     info[Info.EXECUTION_CAPABILITIES] = u64(1)  # kernels, not native ones
     info[Info.QUEUE_ON_HOST_PROPERTIES] = u64(QUEUES)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sdi.service.kernel_output import Printed
     from sdi.service.session import Session
     from sdi.vmem.arena import Arena
+    from sdi.vmem.spill.budget import Spill
 
 _log = logging.getLogger("sdi")
 
@@ -106,6 +107,7 @@ def main(arguments: list[str]) -> int:
         status = 0
         watch.over()
     write()
+    session.end_files()
     return status
 
 
@@ -184,6 +186,7 @@ def begin(
             device=settings.device_vendor,
             name=settings.device_name or "",
         )
+        spill = _spill(settings, devices)
         shared = announce(
             commands,
             devices,
@@ -193,6 +196,7 @@ def begin(
             settings.is_image,
             image.pooled,
             settings.fine_grain,
+            spill,
         )
     except Exception as error:
         _log.debug("start", exc_info=True)
@@ -221,12 +225,27 @@ def begin(
             image.polling,
             settings.is_image,
             image.nodes,
+            spill,
         )
     except Exception:
         _log.exception("the session could not start")
         return None
     _write_counters(session.counters, settings.stats, finished=False)
     return session
+
+
+def _spill(settings: Settings, devices: Sequence[Device]) -> Spill | None:
+    """Where what host memory has no room for goes.  Raises SettingsError."""
+    if settings.spill is None:
+        return None
+    from sdi.vmem.spill.budget import spill_of
+
+    known = [device.capabilities for device in devices]
+    promised = sum(each.memory_nbytes for each in known if each.kind.is_host_processor and not each.node)
+    try:
+        return spill_of(*settings.spill, settings.host_memory, promised)
+    except OSError as error:
+        raise SettingsError(f"SDI_SPILL={str(settings.spill[0])!r}: {error.strerror}") from error
 
 
 def write_end(session: Session, settings: Settings) -> None:

@@ -40,6 +40,8 @@ from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualMemory
+from sdi.vmem.spill.budget import Spill
+from sdi.vmem.spill.spilling import spilling_of
 from sdi.wire.layout import layout
 from sdi.wire.records import HEADER
 
@@ -81,11 +83,13 @@ class Session:
         polling: Polling | None = None,
         is_image: bool = True,
         nodes: Sequence[Device] = (),
+        spill: Spill | None = None,
     ) -> None:
         """``plays``: known commands are executed by the player, if it can.  ``learns``: see ``Learning``.
 
         ``polling``: what the members were opened with.  ``is_image``: the application sees one device, else
-        each member: then nothing is split.  ``nodes``: see ``VirtualMemory``.
+        each member: then nothing is split.  ``nodes``: see ``VirtualMemory``.  ``spill``: what the arena was
+        made with.
         """
         if not is_image:
             split, balance, verify = "never", ("off", 0), "off"
@@ -101,8 +105,16 @@ class Session:
         self._has_pools = any(device.capabilities.kind.keeps_memory for device in devices)
         self._trim_ns = 0
         self._host = HostWorker()
+        self._spilling = spilling_of(self._arena, spill)
         self._memory = VirtualMemory(
-            self._arena, devices, self._host, post, coherence, pooled=pooled, nodes=nodes
+            self._arena,
+            devices,
+            self._host,
+            post,
+            coherence,
+            pooled=pooled,
+            nodes=nodes,
+            spilling=self._spilling,
         )
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(
@@ -219,9 +231,16 @@ class Session:
         if self.player is not None:  # then no driver calls it back any more
             self.player.close()
         self._host.close()
+        if self._spilling is not None:
+            self._spilling.close()
         self._notices.close()
         self._selector.close()
         self._arena.close()
+
+    def end_files(self) -> None:
+        """The process ends, and with it what buffers have of files."""
+        if self._arena.file is not None:
+            self._arena.file.end()
 
     def end_profile(self) -> None:
         """Write the rest of the profile, if there is one."""

@@ -44,6 +44,8 @@ class Events:
     ``node_refused_nbytes``: had no room there.
     ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` came to members from others
     or were there, not from rank 0.
+    ``file_...``: what lies in files: bytes read and written, time for which the disk was waited for, the most
+    that was in memory of it at a time (``file_cached_nbytes``), and the most that buffers had of files.
     """
 
     twins: int = 0
@@ -71,6 +73,12 @@ class Events:
     node_refused_nbytes: int = 0
     round_trips: int = 0
     round_trip_nbytes: int = 0
+    file_read_nbytes: int = 0
+    file_written_nbytes: int = 0
+    file_read_ns: int = 0
+    file_written_ns: int = 0
+    file_cached_nbytes: int = 0
+    file_nbytes: int = 0
 
 
 @dataclass(slots=True)

@@ -16,14 +16,30 @@ from functools import partial
 from sdi import limits
 from sdi.devices.page_locks import PAGE_LOCKS, PageLocks
 from sdi.errors import ClError, Status
+from sdi.vmem.spill.file import SpillFile
 
 PAGE_NBYTES = 4096
 SHARED_ADDRESSES = (0x2000_0000_0000, 0x3000_0000_0000, 0x4000_0000_0000, 0x7000_0000_0000)
 """Where applications have nothing, also under AddressSanitizer; ThreadSanitizer leaves no room anywhere."""
-_MAP_FIXED_NOREPLACE = 0x100000
+_MAP_FIXED, _MAP_FIXED_NOREPLACE = 0x10, 0x100000
 _MAP_FAILED = ctypes.c_void_p(-1).value
 KEEP_NBYTES = 2 << 30
 """Freed bytes whose pages are kept: first touch costs twenty times a copy into warm pages."""
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def map_fixed(address: int, nbytes: int, descriptor: int) -> None:
+    """Map the front of a file in place of what is mapped there.  Raises OSError."""
+    flags = mmap.MAP_SHARED | limits.MAP_NORESERVE | _MAP_FIXED
+    if _libc.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0) != address:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def _window_of(nbytes: int) -> type[ctypes.Array[ctypes.c_char]]:
@@ -42,8 +58,18 @@ class Arena:
     Owned by: sdi-scheduler (allocation); bytes are read and written by whoever holds a ticket for them.
     """
 
-    def __init__(self, nbytes: int, heap_offset: int, locks: PageLocks = PAGE_LOCKS) -> None:
-        """``nbytes`` in all; what lies before ``heap_offset`` is never handed out.  Raises OSError."""
+    def __init__(
+        self,
+        nbytes: int,
+        heap_offset: int,
+        locks: PageLocks = PAGE_LOCKS,
+        file: SpillFile | None = None,
+        file_offset: int = 0,
+    ) -> None:
+        """``nbytes`` in all; what lies before ``heap_offset`` is never handed out.  Raises OSError.
+
+        ``file``: what lies behind ``file_offset`` is this file's, on disk.
+        """
         self.fd = limits.memory_file("sdi-arena", os.MFD_ALLOW_SEALING)
         try:
             os.fchmod(self.fd, 0o600)  # made with 0777: nobody else, should its descriptor be found in /proc
@@ -57,9 +83,16 @@ class Arena:
         self.nbytes = nbytes
         self.bytes = memoryview(self._map)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self.addresses = [self.address]
+        self.file = file
+        self.file_offset = nbytes if file is None else file_offset
+        if file is not None:
+            file.extend(nbytes - file_offset)
+            self._map_file(self.address)
         self._locks = locks
         self._heap = self.address + heap_offset
-        locks.offer(self._heap, nbytes - heap_offset)  # what lies before it is never copied to members
+        # What lies before it is never copied to members, and what lies in the file has to come and go.
+        locks.offer(self._heap, self.file_offset - heap_offset)
         self._free: list[tuple[int, int]] = [(heap_offset, nbytes - heap_offset)]
         self._used: dict[int, int] = {}
         self._kept_nbytes = 0
@@ -70,21 +103,28 @@ class Arena:
 
         The address; 0: there is no room.  While there is a descriptor.
         """
-        libc = ctypes.CDLL(None)
-        libc.mmap.restype = ctypes.c_void_p
-        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         flags = mmap.MAP_SHARED | limits.MAP_NORESERVE | _MAP_FIXED_NOREPLACE
         for address in SHARED_ADDRESSES:
-            found = libc.mmap(address, self.nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.fd, 0)
+            found = _libc.mmap(address, self.nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.fd, 0)
             if found == address:
                 made = _window_of(self.nbytes).from_address(address)
-                weakref.finalize(made, libc.munmap, address, self.nbytes)  # when nobody has any of it
+                weakref.finalize(made, _libc.munmap, address, self.nbytes)  # when nobody has any of it
+                self._map_file(address)
+                self.addresses.append(address)
                 self._window = memoryview(made).cast("B")
                 return address
             if found != _MAP_FAILED:  # an old kernel takes the address for a hint
-                libc.munmap(found, self.nbytes)
+                _libc.munmap(found, self.nbytes)
         return 0
+
+    def _map_file(self, address: int) -> None:
+        """Put the file where it belongs in a mapping of the arena.  Raises OSError."""
+        if self.file is None:
+            return
+        at, nbytes = address + self.file_offset, self.nbytes - self.file_offset
+        map_fixed(at, nbytes, self.file.fd)
+        _libc.madvise(at, nbytes, mmap.MADV_RANDOM)  # what a fault brings around it would be read in vain
+        _libc.madvise(at, nbytes, mmap.MADV_DONTDUMP)
 
     def window(self, offset: int, nbytes: int) -> memoryview:
         """``view``, at the application's address if there is a window."""
@@ -92,10 +132,16 @@ class Arena:
         return found[offset : offset + nbytes]
 
     def allocate(self, nbytes: int) -> int:
-        """Offset of ``nbytes`` bytes with any content, page-aligned, first fit (so warm pages come first)."""
+        """Offset of ``nbytes`` bytes with any content, page-aligned, first fit (so warm pages come first).
+
+        Raises ClError where there is no room, in the file either.
+        """
         need = -(-nbytes // PAGE_NBYTES) * PAGE_NBYTES
         for at, (offset, size) in enumerate(self._free):
             if size >= need:
+                inside = self._in_file(offset, need)
+                if self.file is not None and inside[1]:
+                    self.file.reserve(*inside)
                 if size > need:
                     self._free[at] = (offset + need, size - need)
                 else:
@@ -108,18 +154,27 @@ class Arena:
             f"arena: {need} bytes asked, largest free piece {max((s for _, s in self._free), default=0)}",
         )
 
+    def _in_file(self, offset: int, nbytes: int) -> tuple[int, int]:
+        """Where in the file the part of these bytes begins that lies there, and how large it is."""
+        start = max(offset, self.file_offset)
+        return start - self.file_offset, max(0, offset + nbytes - start)
+
     def free(self, offset: int) -> None:
         """Give back what ``allocate`` returned; pages stay for reuse up to ``KEEP_NBYTES`` in all.
 
         So do those of which a driver has locked some: it would go on using the old ones.
         """
         size = self._used.pop(offset)
-        if self._kept_nbytes + size <= KEEP_NBYTES:
-            self._kept_nbytes += size
+        inside = self._in_file(offset, size)
+        if self.file is not None and inside[1]:
+            self.file.release(*inside)
+        warm = size - inside[1]
+        if self._kept_nbytes + warm <= KEEP_NBYTES:
+            self._kept_nbytes += warm
         else:
-            punch = partial(self._map.madvise, mmap.MADV_REMOVE, offset, size)
-            if not self._locks.unless_locked(self.address + offset, size, punch):
-                self._kept_nbytes += size
+            punch = partial(self._map.madvise, mmap.MADV_REMOVE, offset, warm)
+            if not self._locks.unless_locked(self.address + offset, warm, punch):
+                self._kept_nbytes += warm
         at = bisect_left(self._free, (offset, 0))
         if at < len(self._free) and offset + size == self._free[at][0]:
             size += self._free.pop(at)[1]
@@ -140,9 +195,15 @@ class Arena:
         """
         self._locks.withdraw(self._heap)
         self.close_descriptor()
+        if self.file is not None:
+            self.file.close()
+            self.file = None
 
     def close_descriptor(self) -> None:
-        """When the application has its own, ours is not needed any more: there may be few."""
+        """When the application has its own, ours is not needed any more: there may be few.
+
+        The file's is.
+        """
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

@@ -13,18 +13,20 @@ from sdi.devices.base import Device
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.pooled import PooledMemory
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import Allocation, VirtualBuffer
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.merging.host import Bytes
 from sdi.vmem.node_memory import NodeMemories
+from sdi.vmem.spill.spilling import Spilling
 
 
 class Memories:
     """``members``: those that are not lost.  ``pooled``: the number of what is pooled, if anything is.
 
-    ``nodes``: the other nodes' own.
+    ``nodes``: the other nodes' own.  ``spilling``: of what lies in a file, if anything may.
     """
 
     def __init__(
@@ -34,8 +36,10 @@ class Memories:
         pooled: int | None,
         accounting: Accounting,
         nodes: NodeMemories | None = None,
+        spilling: Spilling | None = None,
     ) -> None:
         self.arena = arena
+        self.spilling = spilling
         self.devices = devices
         self.pooled = pooled
         self.nodes = nodes or NodeMemories()
@@ -50,6 +54,14 @@ class Memories:
     def host_view(self, buffer: VirtualBuffer, over: ByteRange) -> memoryview:
         """The arena's bytes of ``over``."""
         return self.arena.view(buffer.offset + over.start, over.nbytes)
+
+    def in_file(self, buffer: VirtualBuffer, over: Region) -> Spilling | None:
+        """Who brings ``over`` to the arena's memory, where some of it lies in a file."""
+        spilling = self.spilling
+        if spilling is None:
+            return None
+        bounds = over.bounds
+        return spilling if spilling.covers(buffer.offset + bounds.start, bounds.nbytes) else None
 
     def allocation(self, buffer: VirtualBuffer, member: int) -> Allocation:
         """The buffer's place on a member; the caller has reserved one."""

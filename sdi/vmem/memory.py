@@ -34,6 +34,7 @@ from sdi.vmem.recovery import Recovery
 from sdi.vmem.recycling import Recycling
 from sdi.vmem.replayed import Replayed
 from sdi.vmem.scratch import ScratchMemory
+from sdi.vmem.spill.spilling import Spilling
 from sdi.vmem.transfers import Transfers
 
 Coherence = Literal["lazy", "host"]
@@ -61,6 +62,7 @@ class VirtualMemory:
         compares: Callable[[Device], bool] | None = None,
         pooled: PooledMemory | None = None,
         nodes: Sequence[Device] = (),
+        spilling: Spilling | None = None,
     ) -> None:
         """``post`` runs a call on sdi-scheduler, from any thread.
 
@@ -69,6 +71,7 @@ class VirtualMemory:
         ``pooled``: the memory of all members together, if they have that.
         ``nodes``: of each other node what copies to and from its own memory, which has so much room; not used
         by the protocol of papers/1.
+        ``spilling``: of what lies in a file, if anything may.
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
         """
@@ -93,7 +96,7 @@ class VirtualMemory:
             own=[each.number for each in made],
         )
         number = None if pooled is None else len(devices)
-        self.memories = Memories(arena, devices, number, self.accounting, made)
+        self.memories = Memories(arena, devices, number, self.accounting, made, spilling)
         self.members = self.memories.members
         self.transfers = Transfers(self.memories, links, self.accounting)
         self.placement = Placement(devices, self.accounting, post, self.transfers.bring, made, pooled)
@@ -118,6 +121,8 @@ class VirtualMemory:
         self._elsewhere = [
             member_memory(member) for member, device in enumerate(devices) if device.capabilities.node
         ]
+        if spilling is not None:
+            self.accounting.on_report.append(lambda: spilling.count(self.accounting.events))
         self.recovery = Recovery(self._buffers, self.memories, self.placement)
         self.reaches = Reaches()
         self.recycling = Recycling(self.placement, post)
@@ -216,7 +221,23 @@ class VirtualMemory:
         for others in buffer.dependencies[HOST + 1 :]:
             if others.poisoned:
                 others.forget_failures((over,))
+        self.used_on_host(buffer, over, ticket, over.total_nbytes)
         return waits
+
+    def used_on_host(
+        self, buffer: VirtualBuffer, over: Bytes, ticket: Ticket, changed_nbytes: int = 0, fetch: bool = False
+    ) -> None:
+        """``over`` is used in the arena until ``ticket`` is done, and ``changed_nbytes`` of it changed.
+
+        ``fetch``: it is read from a file before, as far as it lies there and nothing is about to change it.
+        """
+        bounds = over.bounds
+        spilling = self.memories.spilling
+        if spilling is not None and spilling.covers(buffer.offset + bounds.start, bounds.nbytes):
+            use = spilling.use(buffer.offset + bounds.start, bounds.nbytes)
+            if fetch:
+                use.ahead()
+            use.until(ticket, changed_nbytes)
 
     def fill_on_member(
         self, member: int, buffer: VirtualBuffer, over: ByteRange, pattern: bytes, issue: Issue
@@ -257,6 +278,8 @@ class VirtualMemory:
         for member, device_buffer in buffer.mapped.items():  # a lost member has none
             self.devices[member].free(device_buffer)
         self.arena.free(buffer.offset)
+        if self.memories.spilling is not None:
+            self.memories.spilling.freed(buffer.offset, buffer.nbytes)
 
 
 __all__ = ["Coherence", "VirtualBuffer", "VirtualMemory"]

@@ -5,12 +5,13 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from sdi.devices.base import Place
 from sdi.devices.issue import MEASURED, Issue
+from sdi.devices.join import joined
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
 from sdi.region import Bytes, Region, as_region, within
@@ -22,6 +23,7 @@ from sdi.vmem.directory import HOST, Copy, member_memory
 from sdi.vmem.links import MEASURED_NBYTES, Links
 from sdi.vmem.memories import Memories
 from sdi.vmem.recovery import forget_unheld
+from sdi.vmem.spill.spilling import Spilling
 
 _SHARE_NBYTES = 64 << 10
 """What is shorter comes to a node from one other node."""
@@ -91,8 +93,10 @@ class Transfers:
         for over in self._shared_out(buffer, memory, regions) if self.links.is_far else regions:
             for copy in directory.read(memory, over, same_undefined, choose):
                 source, part = copy.source, copy.over
-                if HOST not in (source, memory) and self.links.through_host(
-                    source, memory, part.total_nbytes
+                if (
+                    HOST not in (source, memory)
+                    and self.links.through_host(source, memory, part.total_nbytes)
+                    and self._memories.in_file(buffer, as_region(part)) is None
                 ):
                     directory.copied(HOST, part)
                     home.append(Copy(source, HOST, part))
@@ -167,17 +171,49 @@ class Transfers:
         is_one = HOST in (from_, to) or from_ == to  # operation, not one at each end
         transfer.leave.gather(before)
         transfer.arrive.gather(before if is_one else behind)
-        left, ticket = device.copy(there, here, transfer.region, list(before), list(behind), timing)
+        spilling = memories.in_file(buffer, transfer.region) if HOST in (from_, to) else None
+        if spilling is None:
+            left, ticket = device.copy(there, here, transfer.region, list(before), list(behind), timing)
+        else:
+            whole = buffer, transfer.region, to == HOST
+            ticket = left = _in_parts(
+                spilling,
+                whole,
+                list(before),
+                lambda part, waits: device.copy(there, here, part, waits, list(behind), timing)[1],
+            )
         if target == HOST:
             device.flush()
         transfer.leave.by(left)
         transfer.arrive.by(ticket)
         cause, is_staged = transfer.cause, transfer.is_staged
         self._accounting.copied(from_, to, nbytes, ticket, cause, issue.command, is_staged)
-        if nbytes >= MEASURED_NBYTES:
+        if nbytes >= MEASURED_NBYTES and spilling is None:
             if is_repeated:
                 self.links.planned(source, target, nbytes)
             self.links.issued(source, target, nbytes, ticket)
+
+
+def _in_parts(
+    spilling: Spilling,
+    whole: tuple[VirtualBuffer, Region, bool],
+    waits: Sequence[Ticket],
+    copy: Callable[[Region, Sequence[Ticket]], Ticket],
+) -> Ticket:
+    """``copy`` what partly lies in a file, piece by piece: a buffer's region; whether it is overwritten."""
+    buffer, region, is_overwritten = whole
+    parts: list[Ticket] = []
+    for part in spilling.parts(buffer.offset, region):
+        bounds = part.bounds
+        use = spilling.use(buffer.offset + bounds.start, bounds.nbytes)
+        before = waits
+        if not is_overwritten:
+            before = use.fetched(waits)
+        elif not part.levels:
+            before = use.overwritten(waits)
+        parts.append(copy(part, before))
+        use.until(parts[-1], part.total_nbytes if is_overwritten else 0)
+    return parts[0] if len(parts) == 1 else joined(parts)
 
 
 def _fewer(copies: list[Copy]) -> list[Copy]:

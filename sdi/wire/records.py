@@ -134,9 +134,11 @@ BODY: dict[Op, Fields] = {
     # variable part: ``num_facts`` entries of INFO_ENTRY, each followed by its bytes padded to 8; then, when
     # status is not 0, nothing but ``message_nbytes`` bytes of text.  The memfd comes along (SCM_RIGHTS).
     # arena_address: where members find the arena's bytes when kernels follow pointers, 0: nowhere; the client
-    # maps them there too, or has no shared virtual memory.
+    # maps them there too, or has no shared virtual memory.  file_offset: from there on the arena is a file on
+    # disk, whose descriptor comes along too; 0: nowhere.
     Op.FACTS: fields(
-        "u32 version; i32 status; u64 arena_nbytes; u64 arena_address; u32 num_facts; u32 message_nbytes"
+        "u32 version; i32 status; u64 arena_nbytes; u64 arena_address; u64 file_offset; u32 num_facts;"
+        " u32 message_nbytes"
     ),
     # variable part: as the replied record says
     Op.REPLY: fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),

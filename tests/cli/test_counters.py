@@ -80,6 +80,20 @@ def test_what_lies_in_nodes_own_memory_is_said_and_what_had_no_room_there() -> N
     assert f"{line}; 1.0 MiB had no room there" in report(merged([some, full, some])).splitlines()
 
 
+def test_what_lies_in_files_is_said_and_where_it_takes_the_time() -> None:
+    counters = SessionCounts.from_json(json.dumps(WRITTEN))
+    assert "files" not in report(counters)
+    memory = {"file_nbytes": 3 << 20, "file_read_nbytes": 4096, "file_written_nbytes": 5 << 20}
+    memory |= {"file_read_ns": int(2e9), "file_written_ns": int(1e9)}
+    some = SessionCounts.from_json(json.dumps(WRITTEN | {"memory": memory, "elapsed_ns": 4e9}))
+    line = "files (SDI_SPILL): 3.0 MiB of buffers; 4.0 KiB read in 2.0 s, 5.0 MiB written in 1.0 s"
+    assert line in report(some).splitlines()
+    said = "; 3.0 s of 4.0 s went by with files (SDI_SPILL), which more memory would save"
+    assert report(some).endswith(said)
+    long = SessionCounts.from_json(json.dumps(WRITTEN | {"memory": memory, "elapsed_ns": 40e9}))
+    assert "went by" not in report(long)
+
+
 def test_sessions_add_up() -> None:
     one = SessionCounts.from_json(json.dumps(WRITTEN))
     other = SessionCounts(4, {"step": KernelCounts(1, 1, "too few groups", {1: 1, 3: 1}, (1, 1, 1, 0))},

@@ -98,6 +98,23 @@ def test_doctor_notes_misspelled_settings() -> None:
     assert "note  settings  SDI_SPLITS is no setting of sdi: misspelled?" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("folder", "limit", "state", "words"),
+    [
+        ("{}", ":1G", "ok", "up to 1.0 GiB"),
+        ("{}", ":900T", "note", "less than the limit"),
+        ("/dev/shm", ":1M", "note", "it is in memory itself"),
+        ("{}/gone", "", "FAIL", "No such file or directory"),
+    ],
+)
+def test_doctor_says_whether_files_can_be_where_they_are_to_be(
+    tmp_path: Path, folder: str, limit: str, state: str, words: str
+) -> None:
+    (found,) = doctor._files({"SDI_SPILL": folder.format(tmp_path) + limit})
+    assert (found.state, found.what) == (state, "files") and words in found.text
+    assert list(doctor._files({})) == list(doctor._files({"SDI_SPILL": "/x:3Q"})) == []
+
+
 def test_devices_lists_members_and_what_they_share() -> None:
     done = sdi("devices", "-n", "3", "--devices", "0", SDI_MEMBER_MEMORY="64M")
     lines = done.stdout.splitlines()

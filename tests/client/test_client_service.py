@@ -326,7 +326,7 @@ class Service:
         version = PROTOCOL_VERSION + (os.environ.get("SDI_FAKE_START") == "old")
         record = (
             shape.pack(
-                shape.size + len(body), Op.FACTS, 0, version, 0, ARENA_NBYTES, SVM_ADDRESS, len(told), 0
+                shape.size + len(body), Op.FACTS, 0, version, 0, ARENA_NBYTES, SVM_ADDRESS, 0, len(told), 0
             )
             + body
         )
@@ -337,7 +337,7 @@ class Service:
         """FACTS of a service that cannot work."""
         shape, body = record_layout(Op.FACTS), padded(message)
         self.commands.sendall(
-            shape.pack(shape.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, -1, 0, 0, 0, len(message))
+            shape.pack(shape.size + len(body), Op.FACTS, 0, PROTOCOL_VERSION, -1, 0, 0, 0, 0, len(message))
             + body
         )
 

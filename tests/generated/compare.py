@@ -3,7 +3,8 @@
 ``python -m tests.generated.compare FIRST COUNT [--members 1,2,3,5,8] [--commands 24] [--late] [--json]
 [--more] [--ranks 3] [--devices 1,0] [--far]``
 runs each program under both protocols, with and without a limit per member that makes launches spill and go
-in chunks, on one of the numbers of members after the other; ``--late``: one member of each image is slow.
+in chunks, also with a file for what the host has no room for, on one of the numbers of members after the
+other; ``--late``: one member of each image is slow.
 ``--more``: see ``generate``.
 ``--ranks``: members are those of a job of so many processes: of the MPI job of which this is rank 0, or of
 processes that this one starts.  ``--devices``: as SDI_DEVICES.  ``--far``: they share no memory.
@@ -16,11 +17,13 @@ import argparse
 import json
 import logging
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 
 from sdi.cluster.head import Heads
 from sdi.cluster.job import Job
@@ -29,6 +32,7 @@ from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, all_devices, open_members
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.memory import Coherence
+from sdi.vmem.spill.budget import Spill
 from tests.cluster.jobs import job_of
 from tests.generated.application import Application
 from tests.generated.generate import generate
@@ -43,6 +47,7 @@ class Image:
     """What programs run on.
 
     ``limit_nbytes``: what each member may hold, and the own memory of each node of a job; 0 for no limit.
+    ``spills_to_files``: so may the host, and the rest goes to a file.
     """
 
     members: int
@@ -50,11 +55,12 @@ class Image:
     limit_nbytes: int = 0
     late: int | None = None
     devices: str | None = None
+    spills_to_files: bool = False
 
     def __str__(self) -> str:
         limit = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
         late = "" if self.late is None else f"-member{self.late}-late"
-        return f"N{self.members}-{self.coherence}{limit}{late}"
+        return f"N{self.members}-{self.coherence}{limit}{late}{'-file' * self.spills_to_files}"
 
     @contextmanager
     def open(self, job: Job | None = None) -> Iterator[tuple[Application, Accounting]]:
@@ -69,7 +75,10 @@ class Image:
         share = None if job is None else job.share
         members = _members(settings, job)
         nodes = [] if job is None else node_memories(settings, job, members)
-        with WireClient(members, "always", self.coherence, share=share, nodes=nodes) as client:
+        spill = (
+            Spill(Path(tempfile.gettempdir()), 1 << 30, self.limit_nbytes) if self.spills_to_files else None
+        )
+        with WireClient(members, "always", self.coherence, share=share, nodes=nodes, spill=spill) as client:
             if job is not None:
                 client.session.keep_parts(partial(Heads, job))
             yield Application(client), client.session.counters._accounting
@@ -85,13 +94,11 @@ def _members(settings: MemberSettings, job: Job | None) -> list[Device]:
 
 
 def images(members: int, late: int | None = None, devices: str | None = None) -> list[Image]:
-    """Both protocols, with a limit and without one.  ``members``: one of ``LIMITS_NBYTES``."""
+    """Both protocols, with a limit and without one; with files.  ``members``: a key of ``LIMITS_NBYTES``."""
     protocols: tuple[Coherence, ...] = ("lazy", "host")
-    return [
-        Image(members, each, limit, late, devices)
-        for each in protocols
-        for limit in (0, LIMITS_NBYTES[members])
-    ]
+    limit = LIMITS_NBYTES[members]
+    found = [Image(members, each, nbytes, late, devices) for each in protocols for nbytes in (0, limit)]
+    return [*found, Image(members, "lazy", limit, late, devices, spills_to_files=True)]
 
 
 class _Warnings(logging.Handler):
@@ -133,6 +140,7 @@ def compare(
                 warnings.found.clear()
                 if len(found) > before:
                     break
+            accounting.settle()
             peak = max(accounting.peak_nbytes)
             events.update(asdict(accounting.events))
             events["peak_nbytes"] = max(events["peak_nbytes"], peak)

@@ -34,10 +34,15 @@ def test_generated_programs_read_what_one_memory_would_hold() -> None:
     for each in ended:
         assert each.returncode == 0 and not each.remained, each.describe()
     found = [json.loads(line) for each in ended for line in each.stdout.splitlines()]
-    assert sum(image["programs"] for image in found) == 4 * COUNT  # two protocols, with and without a limit
+    assert (
+        sum(image["programs"] for image in found) == 5 * COUNT
+    )  # two protocols, with and without a limit; files
     limited = [image for image in found if image["limit_nbytes"]]
     for what in ("chunks", "holds", "drops", "spills"):
         assert sum(image[what] > 0 for image in limited) >= 2, what  # on several images
+    spilling = [image for image in found if image["spills_to_files"]]
+    assert sum(image["file_written_nbytes"] > 0 < image["file_read_nbytes"] for image in spilling) >= 3
+    assert all(image["file_nbytes"] == 0 for image in found if not image["spills_to_files"])
     for image in found:
         if image["limit_nbytes"]:
             assert image["peak_nbytes"] <= image["limit_nbytes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import select
@@ -20,8 +21,9 @@ from sdi.profile.record.recorder import Recorder
 from sdi.service.facts import announce
 from sdi.service.session import Session
 from sdi.settings import Balance, Verify
-from sdi.vmem.arena import Arena
+from sdi.vmem.arena import Arena, map_fixed
 from sdi.vmem.memory import Coherence
+from sdi.vmem.spill.budget import Spill
 from sdi.wire.arguments import ARG_ENTRY, ArgumentKind
 from sdi.wire.layout import Field, layout, offset_of, padded
 from sdi.wire.records import (
@@ -74,13 +76,14 @@ class WireClient:
         polling: Polling | None = None,
         is_image: bool = True,
         nodes: Sequence[Device] = (),
+        spill: Spill | None = None,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
         self._ends = (self.commands, commands, self.notices, notices)
         for end in (self.commands, self.notices):
             end.settimeout(60)
-        shared = announce(commands, devices, share=share, is_image=is_image, pooled=pooled)
+        shared = announce(commands, devices, share=share, is_image=is_image, pooled=pooled, spill=spill)
         self.session = Session(
             commands,
             notices,
@@ -96,17 +99,23 @@ class WireClient:
             polling=polling,
             is_image=is_image,
             nodes=nodes,
+            spill=spill,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()
-        first, (descriptor,), _, _ = socket.recv_fds(self.commands, 1, 1)
+        first, descriptors, _, _ = socket.recv_fds(self.commands, 1, 2)
         header = first + self._exactly(record_layout(Op.FACTS).size - 1)
         facts = record_layout(Op.FACTS).unpack(header)
         self.arena_address = facts[6]
         self.facts_body = self._exactly(facts[0] - len(header))
         self.staged_at = STAGING_OFFSET
-        self.arena = mmap.mmap(descriptor, facts[5], flags=mmap.MAP_SHARED | 0x4000)
-        os.close(descriptor)
+        self.arena = mmap.mmap(descriptors[0], facts[5], flags=mmap.MAP_SHARED | 0x4000)
+        self.file_offset = facts[7] or facts[5]
+        if facts[7]:
+            at = ctypes.addressof(ctypes.c_char.from_buffer(self.arena)) + facts[7]
+            map_fixed(at, facts[5] - facts[7], descriptors[1])
+        for descriptor in descriptors:
+            os.close(descriptor)
         self._next_id = QUEUE
         self._next_slot = 1
         self._held: bytearray | None = None

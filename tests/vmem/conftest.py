@@ -28,6 +28,9 @@ from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import Coherence, VirtualBuffer, VirtualMemory
 from sdi.vmem.placed import Wanted, WantedImage
+from sdi.vmem.spill.budget import Spill
+from sdi.vmem.spill.file import SpillFile
+from sdi.vmem.spill.spilling import spilling_of
 from tests.service.conftest import serve
 
 __all__ = ["MakeRig", "Rig", "noise", "rig", "serve"]
@@ -46,10 +49,16 @@ class Rig:
         coherence: Coherence = "lazy",
         compares: bool = False,
         nodes: Sequence[Device] = (),
+        spill: Spill | None = None,
     ) -> None:
         self.devices = list(devices)
         self.nodes = list(nodes)
-        self.arena = Arena(1 << 32, 1 << 16)
+        if spill is None:
+            self.arena = Arena(1 << 32, 1 << 16)
+        else:
+            file = SpillFile(spill.folder, spill.limit_nbytes)
+            self.arena = Arena(1 << 32, 1 << 16, file=file, file_offset=(1 << 16) + spill.memory_nbytes)
+        self.spilling = spilling_of(self.arena, spill)
         self.host = HostWorker(2)
         self._posted: deque[Callable[[], None]] = deque()
         self._changed = threading.Event()
@@ -62,6 +71,7 @@ class Rig:
             None,
             lambda _: compares,
             nodes=self.nodes,
+            spilling=self.spilling,
         )
         self.limit = 1 << 30
         self.compares = compares
@@ -178,9 +188,17 @@ class Rig:
         for device in reversed([*self.devices, *self.nodes]):
             device.close()
         self.host.close()
+        if self.spilling is not None:
+            self.spilling.close()
         self.turn()
         self.arena.close()
-        del self.memory, self.arena, self.devices, self.nodes  # pytest keeps what a fixture made for a while
+        del (
+            self.memory,
+            self.arena,
+            self.devices,
+            self.nodes,
+            self.spilling,
+        )  # pytest keeps what a fixture made for a while
 
 
 def _over(tickets: Sequence[Ticket]) -> Ticket:
@@ -214,7 +232,8 @@ def rig() -> Iterator[MakeRig]:
     """Makes rigs: ``rig(3, memory_nbytes=1 << 20, late=[0])``.  ``compares``: merges are made on members.
 
     ``apart``: the host does not see members' memory, as that of GPUs.  ``nodes``: of each member, those above
-    0 as on other machines, each of which has ``node_nbytes`` of its own.
+    0 as on other machines, each of which has ``node_nbytes`` of its own.  ``spill``: where what host memory
+    has no room for lies.
     """
     made: list[Rig] = []
 
@@ -227,6 +246,7 @@ def rig() -> Iterator[MakeRig]:
         apart: bool = False,
         nodes: Sequence[int] = (),
         node_nbytes: int = 1 << 30,
+        spill: Spill | None = None,
     ) -> Rig:
         cpus = [device for device in driver_devices() if device.kind is CPU]
         if not cpus:
@@ -242,7 +262,7 @@ def rig() -> Iterator[MakeRig]:
         for number, node in enumerate(sorted(set(nodes) - {0}), members):
             own.append(OpenCLDevice(cpus[0], number, node_nbytes))
             _put(own[-1], node)
-        made.append(Rig(devices, coherence, compares, own))
+        made.append(Rig(devices, coherence, compares, own, spill))
         return made[-1]
 
     yield make

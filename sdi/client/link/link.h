@@ -62,6 +62,7 @@ struct sdi_session {
     bool dead; /* atomic: the service is gone; nothing will happen any more */
     char *arena;
     size_t arena_nbytes;
+    size_t file_offset; /* from there on the arena is a file; arena_nbytes: none of it is */
     bool has_svm; /* the arena is at the address at which members find its bytes */
     struct sdi_wire_arena_header *header;
     struct sdi_wire_slot *slots;
@@ -114,8 +115,9 @@ bool sdi_rest_comes(int end);
 /* No lock held.  Waits until there is room for records, now and then; false: interrupted. */
 bool sdi_await_room(void);
 
-/* Receives all of `nbytes`; `begun`: something of the record has come before.  A descriptor that comes along replaces
- * `*passed`, if that is asked for.  False: end of stream. */
+enum { SDI_PASSED_MAX = 2 };
+/* Receives all of `nbytes`; `begun`: something of the record has come before.  Descriptors that come along replace
+ * those of `passed`, SDI_PASSED_MAX of them, if they are asked for.  False: end of stream. */
 bool sdi_receive(int end, void *data, size_t nbytes, bool begun, int *passed);
 
 struct sdi_reply {

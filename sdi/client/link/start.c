@@ -144,9 +144,22 @@ static void *map_at(uint64_t address, int fd, uint64_t nbytes)
     return mmap(NULL, nbytes, PROT_READ | PROT_WRITE, shared, fd, 0);
 }
 
-static bool map_arena(int fd, uint64_t nbytes, uint64_t address)
+/* What lies in a file: from `offset` on, instead of the memory that is mapped there. */
+static bool map_file(char *at, uint64_t nbytes, uint64_t offset, int fd)
 {
-    if (fd < 0) {
+    if (offset < SDI_HEAP_OFFSET || offset >= nbytes || offset % 4096) {
+        errno = EINVAL;
+        return false;
+    }
+    int flags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
+    return mmap(at + offset, nbytes - offset, PROT_READ | PROT_WRITE, flags, fd, 0) != MAP_FAILED;
+}
+
+/* `files`: of the memory, and from `file_offset` on, where that is not 0, of what lies on disk. */
+static bool map_arena(const int files[SDI_PASSED_MAX], uint64_t nbytes, uint64_t address, uint64_t file_offset)
+{
+    int fd = files[0];
+    if (fd < 0 || (file_offset && files[1] < 0)) {
         errno = EMFILE; /* it came, and there was no number left for it */
         return false;
     }
@@ -156,12 +169,13 @@ static bool map_arena(int fd, uint64_t nbytes, uint64_t address)
         return false;
     }
     void *at = map_at(address, fd, nbytes);
-    if (at == MAP_FAILED)
+    if (at == MAP_FAILED || (file_offset && !map_file(at, nbytes, file_offset, files[1])))
         return false;
     madvise(at, nbytes, MADV_DONTFORK);
     madvise(at, nbytes, MADV_DONTDUMP);
     sdi_session.arena = at;
     sdi_session.arena_nbytes = nbytes;
+    sdi_session.file_offset = file_offset ? file_offset : nbytes;
     sdi_session.has_svm = address && (uintptr_t)at == address;
     if (address && !sdi_session.has_svm)
         sdi_log("no shared virtual memory: the application has no room at %#llx", (unsigned long long)address);
@@ -174,9 +188,9 @@ static bool map_arena(int fd, uint64_t nbytes, uint64_t address)
 static bool read_facts(int fd)
 {
     struct sdi_rec_facts record;
-    int memory = -1;
+    int files[SDI_PASSED_MAX] = {-1, -1};
     bool ok = false;
-    if (!sdi_receive(fd, &record, sizeof record, false, &memory)) {
+    if (!sdi_receive(fd, &record, sizeof record, false, files)) {
         sdi_complain("the service ended before it was ready");
         goto out;
     }
@@ -188,7 +202,7 @@ static bool read_facts(int fd)
     }
     size_t nbytes = record.nbytes - sizeof record;
     facts = malloc(nbytes + 1);
-    if (!facts || !sdi_receive(fd, facts, nbytes, true, &memory)) {
+    if (!facts || !sdi_receive(fd, facts, nbytes, true, files)) {
         sdi_complain("the service ended before it was ready");
         goto out;
     }
@@ -201,7 +215,7 @@ static bool read_facts(int fd)
         sdi_complain("the service described its device in a way that this library does not understand");
         goto out;
     }
-    if (!map_arena(memory, record.arena_nbytes, record.arena_address)) {
+    if (!map_arena(files, record.arena_nbytes, record.arena_address, record.file_offset)) {
         sdi_complain("cannot map the memory shared with the service: %s", strerror(errno));
         goto out;
     }
@@ -210,8 +224,9 @@ static bool read_facts(int fd)
     if (!ok)
         sdi_complain("no memory");
 out:
-    if (memory >= 0)
-        close(memory);
+    for (int i = 0; i < SDI_PASSED_MAX; i++)
+        if (files[i] >= 0)
+            close(files[i]);
     if (!ok) {
         free(facts);
         facts = NULL;

@@ -94,7 +94,7 @@ bool sdi_receive(int end, void *data, size_t nbytes, bool begun, int *passed)
     while (nbytes) {
         if (begun && !sdi_rest_comes(end))
             return false;
-        char control[CMSG_SPACE(sizeof(int))];
+        char control[CMSG_SPACE(SDI_PASSED_MAX * sizeof(int))];
         struct iovec piece = {.iov_base = at, .iov_len = nbytes};
         struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
         message.msg_control = passed ? control : NULL;
@@ -106,11 +106,12 @@ bool sdi_receive(int end, void *data, size_t nbytes, bool begun, int *passed)
             return false;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
             if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-                int received;
-                memcpy(&received, CMSG_DATA(c), sizeof received);
-                if (*passed >= 0)
-                    close(*passed);
-                *passed = received;
+                size_t num = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                for (size_t i = 0; i < num && i < SDI_PASSED_MAX; i++) {
+                    if (passed[i] >= 0)
+                        close(passed[i]);
+                    memcpy(&passed[i], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+                }
             }
         at += n;
         nbytes -= (size_t)n;

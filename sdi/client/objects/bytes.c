@@ -8,6 +8,7 @@
 #endif
 
 #ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -32,6 +33,19 @@ static void stream(char *to, const char *from, size_t nbytes)
     _mm_sfence();
 #endif
     memcpy(to, from, nbytes);
+}
+
+/* Whether some of these bytes of the arena lie in a file. */
+static bool is_in_file(const char *arena, size_t nbytes)
+{
+    return (size_t)(arena - sdi_session.arena) + nbytes > sdi_session.file_offset;
+}
+
+/* For whole pages that hold all of `nbytes` from `at` on. */
+static void advise(const char *at, size_t nbytes, int advice)
+{
+    char *first = (char *)((uintptr_t)at & ~(uintptr_t)(PAGE_NBYTES - 1));
+    madvise(first, (size_t)(at + nbytes - first), advice);
 }
 
 /* Has the kernel make pages of the arena present at once: much cheaper than one fault for each.  Once per piece. */
@@ -76,13 +90,19 @@ static void copy_piece(const void *work, size_t piece)
     size_t begin = piece ? number * SDI_PIECE_NBYTES : run->offset;
     size_t nbytes = SDI_MIN((number + 1) * SDI_PIECE_NBYTES, run->offset + run->nbytes) - begin;
     char *arena = run->root->bytes + begin, *host = run->host + (begin - run->offset);
-    populate_arena(run->root, begin, nbytes);
+    bool in_file = is_in_file(arena, nbytes);
+    if (!in_file)
+        populate_arena(run->root, begin, nbytes);
+    else if (nbytes >= POPULATE_NBYTES)
+        advise(arena, nbytes, run->to_arena ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     if (run->to_arena) {
         run->copy(arena, host, nbytes);
     } else {
         populate_host(host, nbytes);
         run->copy(host, arena, nbytes);
     }
+    if (in_file) /* what is mapped here stays in memory */
+        advise(arena, nbytes, MADV_DONTNEED);
 }
 
 static void keep(char *to, const char *from, size_t nbytes)

@@ -1,6 +1,6 @@
 /* Fine-grained regions where members have copies: the application has memory of its own at the region's address, and what
- * either side changed is taken and shown like memory that it gave a buffer (host_pointer.c).  The arena's bytes of such a
- * region are seen through a second view.
+ * either side changed is taken and shown like memory that it gave a buffer (host_pointer.c).  The client sees the arena's
+ * bytes of such a region elsewhere.
  *
  * Which pages the application wrote is asked of the kernel where it tells (userfaultfd's asynchronous write protection,
  * PAGEMAP_SCAN: Linux 6.7), without a signal or a fault that anybody handles; else all are compared.
@@ -50,8 +50,7 @@ struct scan {
 #define SCAN_CHECK UINT64_C(2)
 #define PAGE_IS_WRITTEN UINT64_C(2)
 
-static char *second;                 /* the arena's other view; NULL: there is none; client lock */
-static int faults = -1, pages = -1;  /* userfaultfd, /proc/self/pagemap; -1: not yet, -2: the kernel does not tell */
+static int faults = -1, pages = -1; /* userfaultfd, /proc/self/pagemap; -1: not yet, -2: the kernel does not tell */
 
 static void forget(void)
 {
@@ -59,7 +58,6 @@ static void forget(void)
         close(faults); /* of the parent's memory */
     if (pages >= 0)
         close(pages);
-    second = NULL;
     faults = pages = -1;
 }
 
@@ -129,16 +127,6 @@ void sdi_region_taken(cl_mem region, size_t begin, size_t end, uint8_t *written)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
-/* Client lock held.  The same bytes of the arena elsewhere; NULL: no room. */
-static char *in_second_view(const char *at)
-{
-    if (!second) {
-        void *found = mremap(sdi_session.arena, 0, sdi_session.arena_nbytes, MREMAP_MAYMOVE);
-        second = found == MAP_FAILED ? NULL : found;
-    }
-    return second ? second + (at - sdi_session.arena) : NULL;
-}
-
 static size_t in_pages(size_t nbytes)
 {
     return (nbytes + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES;
@@ -147,14 +135,20 @@ static size_t in_pages(size_t nbytes)
 /* Client lock held. */
 static bool set_apart(cl_mem region)
 {
-    char *at = region->bytes, *bytes = in_second_view(at);
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    if (!bytes || mmap(at, in_pages(region->nbytes), PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+    char *at = region->bytes;
+    size_t nbytes = in_pages(region->nbytes);
+    char *bytes = mremap(at, 0, nbytes, MREMAP_MAYMOVE); /* of a shared mapping: one more of the same bytes */
+    if (bytes == MAP_FAILED)
         return false;
-    madvise(at, in_pages(region->nbytes), MADV_DONTFORK); /* as all of the arena: a child has one of its own there */
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    if (mmap(at, nbytes, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) {
+        munmap(bytes, nbytes);
+        return false;
+    }
+    madvise(at, nbytes, MADV_DONTFORK); /* as all of the arena: a child has one of its own there */
     region->host_ptr = at;
     region->bytes = bytes;
-    region->is_watched = watch(at, in_pages(region->nbytes));
+    region->is_watched = watch(at, nbytes);
     return true;
 }
 
@@ -172,8 +166,8 @@ cl_int sdi_region_apart(cl_mem region)
 
 bool sdi_region_together(cl_mem region)
 {
-    int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-    if (mremap(region->bytes, 0, in_pages(region->nbytes), flags, region->host_ptr) == MAP_FAILED)
+    size_t nbytes = in_pages(region->nbytes);
+    if (mremap(region->bytes, nbytes, nbytes, MREMAP_MAYMOVE | MREMAP_FIXED, region->host_ptr) == MAP_FAILED)
         return false;
     region->bytes = region->host_ptr;
     region->host_ptr = NULL;

@@ -1,0 +1,1 @@
+"""What host memory has no room for lies in a file (design/0025)."""
