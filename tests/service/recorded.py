@@ -172,9 +172,9 @@ def _record(arguments: list[str]) -> int:
 
     said = facts.image_info
 
-    def with_sub_groups(*arguments: Any) -> dict[int, bytes]:
+    def with_sub_groups(*arguments: Any, **more: Any) -> dict[int, bytes]:
         """Members' drivers need not have them; then they refuse to answer what programs ask."""
-        return said(*arguments) | {int(DeviceInfo.MAX_NUM_SUB_GROUPS): u32(1)}
+        return said(*arguments, **more) | {int(DeviceInfo.MAX_NUM_SUB_GROUPS): u32(1)}
 
     facts.image_info = with_sub_groups
     dispatch.Dispatcher.act = note  # type: ignore[method-assign]
