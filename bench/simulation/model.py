@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from bench.simulation.schedule import Schedule
 from bench.simulation.trace import Operation, Trace, Traced
-from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.cluster.tree import FIRST, ROOT, children, parent
 from sdi.vmem.directory import HOST
+from sdi.vmem.links import CHUNK_NBYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -321,3 +321,19 @@ def trace(program: Program, nodes: Sequence[int], kind: MemberKind) -> Trace:
     runtime.settle(True)
     runtime.close()
     return found
+
+
+def timed_as(shorter: Trace, longer: Trace) -> Trace:
+    """``shorter`` with what rank 0 took in ``longer``, of a program that does the same more often before its
+    last command: so that they differ by what is done more often alone.
+    """
+    last = len(shorter.commands) - 1
+    operations, commands = list[Operation](), list[Traced]()
+    for number, mine in enumerate(shorter.commands):
+        known = longer.commands[number if number < last else -1]
+        took = longer.operations[known.first : known.stop]
+        planned = shorter.operations[mine.first : mine.stop]
+        assert len(took) == len(planned), "the same program, more often"
+        operations += [replace(op, issue_ns=of.issue_ns) for op, of in zip(planned, took, strict=True)]
+        commands.append(replace(mine, rest_ns=known.rest_ns))
+    return Trace(shorter.nodes, shorter.group_ns, operations, commands)
