@@ -282,7 +282,7 @@ class Simulation:
         for each in operations:
             for node in self._nodes_of(each):
                 counts[node] = counts.get(node, 0) + 1
-        keep_ns = costs.keep * len(operations) if command.keeps else 0.0
+        keep_ns = costs.keep * len(operations) + costs.plan * command.planned_ns if command.keeps else 0.0
         if command.is_gathered:
             said_ns = costs.read
         else:
