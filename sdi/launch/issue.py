@@ -23,7 +23,6 @@ from sdi.launch.kernel import Binding
 from sdi.launch.patterns import CopyPattern, patterns_of
 from sdi.launch.plan import BufferPlan, MergedRange
 from sdi.launch.recording import Assignment, Change, Recording
-from sdi.launch.replayers import PartsReplayer
 from sdi.region import Bytes
 from sdi.regions import RegionSet, union_of
 from sdi.vmem.dependencies import Use
@@ -72,18 +71,11 @@ class Issuer:
         self._devices = memory.devices
 
     def issue(
-        self,
-        binding: Binding,
-        number: int,
-        where: tuple[int, ...],
-        is_usual: bool,
-        issue: Issue,
-        parts: PartsReplayer | None = None,
+        self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
     ) -> Issued:
         """Issue chunk ``number`` of a launch whose box k is member ``where[k]``'s.  Raises ClError.
 
-        ``is_usual``: it runs there whenever it finds its buffers as they are now.  ``parts``: who may have
-        nodes do it at once, and keep it, where nobody wants a ticket for each assignment.
+        ``is_usual``: it runs there whenever it finds its buffers as they are now.
         """
         launch_plan, memory = binding.launch_plan, self._memory
         chunk = launch_plan.chunks[number]
@@ -94,8 +86,7 @@ class Issuer:
             return Issued(tickets, known.copies_ns, known, kernels, known.patterns)
         is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
         before = chunk.states() if is_kept else (None,)
-        keeps = parts if None not in before else None
-        recording, kernels, tickets = self._issue_planned(binding, number, where, issue, keeps)
+        recording, kernels, tickets = self._issue_planned(binding, number, where, issue)
         after = chunk.states() if None not in before else before
         if None in after:
             return Issued(tickets, recording.copies_ns, patterns=recording.patterns)
@@ -136,33 +127,20 @@ class Issuer:
                     used.buffer.directory.wrote(HOST, part)
 
     def _issue_planned(
-        self,
-        binding: Binding,
-        number: int,
-        where: tuple[int, ...],
-        issue: Issue,
-        parts: PartsReplayer | None,
+        self, binding: Binding, number: int, where: tuple[int, ...], issue: Issue
     ) -> tuple[Recording, list[BoundKernel], list[Ticket]]:
         """Plan a chunk, issue it; what it came to, with which kernels, and the tickets that ``Issued`` has.
 
-        ``parts``: who is asked first to do it, which has no merges; no kernels where they do.  From where
-        kernels are bound nothing raises: a chunk is issued on all its members or on none.
+        From where kernels are bound nothing raises: a chunk is issued on all its members or on none.
         """
-        chunk, planned = binding.launch_plan.chunks[number], None
-        if parts is not None:
-            with self._memory.transfers.links.at_once():
-                planned = self._plan(chunk, [where[k] for k in chunk.members], {})
-            made = self._issue_parts(binding, chunk, where, planned, issue, parts)
-            if made is not None:
-                recording, tickets = made
-                return recording, [], tickets
+        chunk = binding.launch_plan.chunks[number]
         merges: Merges = {}
         try:
             self._begin_merges(chunk, [where[k] for k in chunk.members], merges)
-            started = self._start(binding, number, where, issue, merges, planned=planned)
+            started = self._start(binding, number, where, issue, merges)
         except Exception:
-            for begun in merges.values():
-                for merge in begun:
+            for parts in merges.values():
+                for merge in parts:
                     self._memory.merges.give_up(merge)
             raise
         more = self._finish(started, merges, issue)
@@ -176,16 +154,12 @@ class Issuer:
         issue: Issue,
         merges: Merges,
         is_kept: bool = False,
-        planned: list[Transfer] | None = None,
     ) -> Started:
-        """``planned``: what moves, where that is planned already."""
-        memory, chunk = self._memory, binding.launch_plan.chunks[number]
+        memory, chunk, ndrange = self._memory, binding.launch_plan.chunks[number], binding.launch_plan.ndrange
         plan, members = chunk.plan, [where[k] for k in chunk.members]
-        transfers = planned or []
-        if planned is None:
-            with memory.transfers.links.at_once():
-                transfers = self._plan_kept(chunk) if is_kept else []
-                transfers += self._plan(chunk, members, merges)
+        with memory.transfers.links.at_once():
+            transfers = self._plan_kept(chunk) if is_kept else []
+            transfers += self._plan(chunk, members, merges)
         for transfer in transfers:
             memory.transfers.perform(transfer, issue)
         for used in plan.buffers:
@@ -194,7 +168,12 @@ class Issuer:
                     memory.merges.keep_twins(merge, issue.because(used.cause))
         self._refresh_images(chunk, members, issue)
         bounds = self._bounds(binding, number, where)
-        recording = self._recording(binding, chunk, where, transfers, bounds)
+        assignments = [
+            Assignment(self._devices[member], box.extent, *_all_uses(chunk, bound))
+            for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
+        ]
+        recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
+        recording.copies_ns = memory.transfers.predicted_ns(transfers)
         if binding.kernel.note is not None:
             together = [
                 (used.cause, several)
@@ -219,60 +198,6 @@ class Issuer:
         written = self._written(chunk, members, done, merges, issue)
         self._images_are_current(chunk, members)
         return [ticket for several in done for ticket in several[1:]] + written
-
-    def _recording(
-        self,
-        binding: Binding,
-        chunk: Chunk,
-        where: tuple[int, ...],
-        transfers: Sequence[Transfer],
-        bounds: Sequence[MemberKernel] | None,
-    ) -> Recording:
-        """What a chunk comes to.  ``bounds``: None of a repeatable one, whose kernels nodes bind."""
-        ndrange, members = binding.launch_plan.ndrange, [where[k] for k in chunk.members]
-        if bounds is None:
-            uses = [self._uses(chunk, k, member) for k, member in enumerate(members)]
-            every: list[tuple[tuple[Use, ...], tuple[Use, ...]]] = [(each, each) for each in uses]
-        else:
-            every = [_all_uses(chunk, bound) for bound in bounds]
-        assignments = [
-            Assignment(self._devices[member], box.extent, *each)
-            for member, box, each in zip(members, chunk.plan.boxes, every, strict=True)
-        ]
-        recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
-        recording.copies_ns = self._memory.transfers.predicted_ns(transfers)
-        return recording
-
-    def _issue_parts(
-        self,
-        binding: Binding,
-        chunk: Chunk,
-        where: tuple[int, ...],
-        transfers: Sequence[Transfer],
-        issue: Issue,
-        parts: PartsReplayer,
-    ) -> tuple[Recording, list[Ticket]] | None:
-        """Have nodes do a repeatable chunk that is planned, and keep it; None where they don't: nothing is
-        done then.
-
-        Raises ClError, and its copies are made all the same: they count as done.
-        """
-        recording = self._recording(binding, chunk, where, transfers, None)
-        recording.allocations = chunk.allocations(where)
-        recording.placed = self._memory.placed.generation
-        try:
-            replay = parts.find(binding, recording)
-        except Exception:
-            for transfer in transfers:
-                self._memory.transfers.perform(transfer, issue)
-            raise
-        if replay is None:
-            return None
-        if binding.kernel.note is not None:
-            recording.patterns = patterns_of(transfers, [], self._memory.transfers.links)
-        tickets = replay(issue, issue.timing)
-        self._written(chunk, [where[k] for k in chunk.members], [], {}, issue)
-        return recording, tickets
 
     def _plan_kept(self, chunk: Chunk) -> list[Transfer]:
         """What moves so that the host has what members may lose, where that is anything."""
@@ -417,7 +342,11 @@ class Issuer:
         program, arguments = self.arguments(binding, chunk, k, member)
         handle = self._devices[member].bind(program, binding.kernel.model.name, arguments)
         placed = [used.buffer for used in chunk.plan.buffers if used.buffer.id not in chunk.mapped]
-        uses = self._uses(chunk, k, member)
+        # Where all members use one memory, it may have become another one.
+        uses = chunk.uses.get(member) if not chunk.mapped else None
+        if uses is None:
+            uses = tuple([self._use(chunk, used, k, member) for used in chunk.plan.buffers])
+            chunk.uses[member] = uses
         images = [(i, i.buffer.images[member, i.view]) for i in chunk.plan.images]
         return MemberKernel(
             handle,
@@ -434,14 +363,6 @@ class Issuer:
                 ]
             ),
         )
-
-    def _uses(self, chunk: Chunk, k: int, member: int) -> tuple[Use, ...]:
-        # Where all members use one memory, it may have become another one.
-        uses = chunk.uses.get(member) if not chunk.mapped else None
-        if uses is None:
-            uses = tuple([self._use(chunk, used, k, member) for used in chunk.plan.buffers])
-            chunk.uses[member] = uses
-        return uses
 
     def _use(self, chunk: Chunk, used: BufferPlan, k: int, member: int) -> Use:
         is_mapped = used.buffer.id in chunk.mapped

@@ -297,9 +297,7 @@ class Launcher:
                 if is_measured and kernel.attempts.undone == undone:
                     self._measure(kernel, launch_plan, chunk, issued)
             else:
-                is_told = is_measured or recorder is not None or len(launch_plan.chunks) > 1 or launch.prints
-                parts = None if is_told else self.parts
-                made = self._issuer.issue(binding, number, where, is_usual, issue, parts)
+                made = self._issuer.issue(binding, number, where, is_usual, issue)
                 issued, patterns = made.tickets, patterns + made.patterns
                 launch_plan.copied(made.copies_ns)
                 if (recording := made.recording) is not None and recording.placed != generation:
@@ -318,8 +316,7 @@ class Launcher:
             recording = made.recording if made is not None and not launch.prints else None
             if recording is not None and made is not None and len(launch_plan.chunks) == 1:
                 recording.tally = self._counters.tally(kernel, launch_plan, where)
-                if made.kernels:  # else nodes have it
-                    self._keep(binding, recording, made.kernels)
+                self._keep(binding, recording, made.kernels)
             if self.player is not None:
                 history.refill(launch_plan.epoch)
         if recorder is not None:

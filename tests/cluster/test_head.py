@@ -107,16 +107,6 @@ def test_a_launch_that_is_repeated_is_one_short_record_per_node(driver: DriverDe
         assert all(tail < 40 for _, _, tail in said)
 
 
-def test_nodes_keep_a_launch_from_the_first_time_on_that_may_be_repeated(driver: DriverDevice) -> None:
-    with rig(driver, 2) as on:
-        turns = [{kind for _, kind, _ in said} for said in on.stencils(6)]
-    assert all(RecordKind.LAUNCH in kinds for kinds in turns[:2]), (
-        "each buffer as the target for the first time"
-    )
-    assert turns[2:4] == [{RecordKind.KEEP, RecordKind.REPLAY}] * 2
-    assert turns[4:] == [{RecordKind.REPLAY}] * 2
-
-
 def test_of_many_nodes_two_are_told_and_the_result_is_the_same(driver: DriverDevice) -> None:
     with rig(driver, 6) as on:
         *_, said = on.stencils(7)
