@@ -15,7 +15,7 @@ from dataclasses import replace
 from bench.simulation.measured import Measured, Setup, as_rank, measure
 from bench.simulation.model import Costs, Link, predict
 from bench.simulation.programs import CHECKED, papers, published
-from bench.simulation.trace import trace
+from bench.simulation.trace import timed_as, trace
 from sdi.devices.capabilities import CPU, GPU
 
 LINKS = ((100e6, 0.5e6), (500e6, 0.0), (100e6, 5e6))
@@ -44,10 +44,11 @@ def show_papers(counts: Sequence[int], only: str) -> None:
         kind = GPU if each.members_per_node > 1 else CPU
         for count in counts:
             nodes = [number // each.members_per_node for number in range(count)]
-            found = predict(trace(each.program, nodes, kind), costs, link)
+            planned = trace(each.program, nodes, kind)
+            found = predict(planned, costs, link)
             took_ns, link_ns, one_ns = found.end_ns, found.root_link_ns, each.program.kernels_ns()
             if each.shorter is not None:
-                shorter = predict(trace(each.shorter, nodes, kind), costs, link)
+                shorter = predict(timed_as(trace(each.shorter, nodes, kind), planned), costs, link)
                 took_ns = each.whole(took_ns, shorter.end_ns)
                 link_ns = each.whole(link_ns, shorter.root_link_ns)
                 one_ns = each.whole(one_ns, each.shorter.kernels_ns())

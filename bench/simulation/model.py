@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bench.simulation.trace import Operation, Trace, Traced
-from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.cluster.tree import FIRST, ROOT, children, parent
 from sdi.predict.schedule import Schedule
 from sdi.vmem.directory import HOST
+from sdi.vmem.links import CHUNK_NBYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ class Simulation:
         for each in operations:
             for node in self._nodes_of(each):
                 counts[node] = counts.get(node, 0) + 1
-        keep_ns = costs.keep * len(operations) if command.keeps else 0.0
+        keep_ns = costs.keep * len(operations) + costs.plan * command.planned_ns if command.keeps else 0.0
         if command.is_gathered:
             said_ns = costs.read
         else:

@@ -69,8 +69,8 @@ class Traced:
 
     ``kernel``: of a launch, else -1.  ``is_replayed``: nodes keep it, and rank 0 only says so; ``keeps``:
     that it told them what to keep; ``is_gathered``: it is a read, whose bytes come with nodes' answers;
-    ``is_known``: an equal command was issued before.  ``rest_ns``: what rank 0 took behind the last
-    operation.  ``blocks``, ``host_ns``: see ``Step``.
+    ``is_known``: an equal command was issued before.  ``planned_ns``: what rank 0 took before it asked if
+    nodes keep it; ``rest_ns``: behind the last operation.  ``blocks``, ``host_ns``: see ``Step``.
     """
 
     kernel: int
@@ -82,6 +82,7 @@ class Traced:
     keeps: bool = False
     is_known: bool = False
     is_gathered: bool = False
+    planned_ns: int = 0
     rest_ns: int = 0
 
 
@@ -223,12 +224,15 @@ def _memory_of(device: Device) -> int:
 class _Parts:
     """Says what nodes would replay.  Implements ``PartsReplayer``."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracer: _Tracer) -> None:
         self.is_replayed = self.keeps = self.is_gathered = False
+        self.planned_ns = 0
+        self._tracer = tracer
         self._known: set[int] = set()
         self._kept: list[Recording] = []  # so that their ids stay theirs
 
     def find(self, binding: Binding | None, recording: Recording) -> IssueParts | None:
+        self.planned_ns = self._tracer.since()
         nbytes = [each.nbytes for each in recording.transfers]
         is_short = max(nbytes, default=0) <= PART_NBYTES_MAX and sum(nbytes) <= GATHERED_NBYTES_MAX
         self.is_gathered = (
@@ -291,7 +295,8 @@ class Runtime:
 def trace(program: Program, nodes: Sequence[int], kind: MemberKind) -> Trace:
     """What sdi has members of the kind do for a program, each on the node that ``nodes`` has for it."""
     found = Trace(tuple(nodes), program.group_ns)
-    tracer, parts = _Tracer(found), _Parts()
+    tracer = _Tracer(found)
+    parts = _Parts(tracer)
     members = [TracedMember(tracer, number, kind, node) for number, node in enumerate(nodes)]
     clock = itertools.count(_APART_NS, _APART_NS)
     links = Links([kind] * len(members), lambda: next(clock), nodes, [node == 0 for node in nodes])
@@ -307,12 +312,13 @@ def trace(program: Program, nodes: Sequence[int], kind: MemberKind) -> Trace:
             traced.is_known = command.record in seen
             seen.add(command.record)
         parts.is_replayed = parts.keeps = parts.is_gathered = False
+        parts.planned_ns = 0
         tracer.begin()
         runtime.enqueue(command)
         traced.rest_ns = tracer.since()
         traced.stop = len(found.operations)
         traced.is_replayed, traced.keeps = parts.is_replayed, parts.keeps
-        traced.is_gathered = parts.is_gathered
+        traced.is_gathered, traced.planned_ns = parts.is_gathered, parts.planned_ns
         found.commands.append(traced)
         if step.blocks:
             tracer.settle()
@@ -321,3 +327,19 @@ def trace(program: Program, nodes: Sequence[int], kind: MemberKind) -> Trace:
     runtime.settle(True)
     runtime.close()
     return found
+
+
+def timed_as(shorter: Trace, longer: Trace) -> Trace:
+    """``shorter`` with what rank 0 took in ``longer``, of a program that does the same more often before its
+    last command: so that they differ by what is done more often alone.
+    """
+    last = len(shorter.commands) - 1
+    operations, commands = list[Operation](), list[Traced]()
+    for number, mine in enumerate(shorter.commands):
+        known = longer.commands[number if number < last else -1]
+        took = longer.operations[known.first : known.stop]
+        planned = shorter.operations[mine.first : mine.stop]
+        assert len(took) == len(planned), "the same program, more often"
+        operations += [replace(op, issue_ns=of.issue_ns) for op, of in zip(planned, took, strict=True)]
+        commands.append(replace(mine, planned_ns=known.planned_ns, rest_ns=known.rest_ns))
+    return Trace(shorter.nodes, shorter.group_ns, operations, commands)

@@ -10,9 +10,7 @@ from sdi.devices.handles import DeviceBuffer
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.region import Region
-
-CHUNK_NBYTES = 1 << 20
-"""Chunks of a copy are read, sent and written at the same time; a node passes each on when it has come."""
+from sdi.vmem.links import CHUNK_NBYTES
 
 
 def chunks(region: Region) -> Iterator[tuple[int, Region]]:

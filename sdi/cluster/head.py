@@ -104,6 +104,7 @@ class Head:
         self._replayed: list[tuple[Replayed, dict[Dependencies, None]]] = []
         self._seen: list[int] = []  # of each of these, how often something else had used it
         self._copies: list[Half | Transfer] = []  # this process' own part
+        self._num_first = 0  # so many of these bring bytes to the arena that nodes get from there
         self._counted: list[Transfer] = []
         self._host: list[tuple[Use, int]] = []  # of the host's bytes, which nodes find in the arena
         self._on_host: set[int] = set()
@@ -139,6 +140,8 @@ class Head:
             writer.node.say(packed(RecordKind.KEEP, 0, self.number, tail=part))
         self._seen = [-1] * len(self._replayed)
         self._on_host = {operation for _, operation in self._host}
+        to_host = [n for n, copy in enumerate(self._copies, 1) if _is_to_host(copy)]
+        self._num_first = max(to_host, default=0) if self._host else 0
         self.ranks = frozenset(writers)
 
     def _operation(
@@ -287,6 +290,7 @@ class Head:
         )
         gathering = None if self._gather_host is None else self._gather_host.begin()
         made = _Replay(self, name)
+        self._copy(self._copies[: self._num_first], memory, issue, name)
         self._say_waits(memory, name, first)
         known, given = self._given
         if binding is not None and known is not binding:
@@ -305,11 +309,7 @@ class Head:
         tickets = [*made.parts, gathering.behind(made.parts)] if gathering is not None else [*made.parts]
         for node, nbytes in self._shared:
             node.copies_host(nbytes)
-        for copy in self._copies:
-            if isinstance(copy, Transfer):
-                memory.transfers.perform(copy, issue, is_repeated=True)
-            else:
-                copy.again(name)
+        self._copy(self._copies[self._num_first :], memory, issue, name)
         for use, operation in self._host:
             use.by(made.ticket(operation))
         recording = self.recording
@@ -326,6 +326,16 @@ class Head:
             replayed.by(made)
         self.replays += 1
         return [*tickets, *own]
+
+    def _copy(
+        self, copies: Sequence[Half | Transfer], memory: VirtualMemory, issue: Issue, name: int
+    ) -> None:
+        """Do some of this process' own part."""
+        for copy in copies:
+            if isinstance(copy, Transfer):
+                memory.transfers.perform(copy, issue, is_repeated=True)
+            else:
+                copy.again(name)
 
     def count(self, memory: VirtualMemory) -> None:
         """Have the accounts know what was copied since this was last called."""
@@ -379,6 +389,10 @@ class Head:
         if others:
             waits.setdefault(operation, {}).update(dict.fromkeys(others))
         return bool(others)
+
+
+def _is_to_host(copy: Half | Transfer) -> bool:
+    return isinstance(copy, Transfer) and copy.copy.target == HOST
 
 
 def _is_kept(use: Use) -> bool:

@@ -236,10 +236,9 @@ class Job:
             except Exception as error:
                 raise JobError(f"rank {rank}: {error}") from error
             node = self.nodes[rank]
-            found += [
-                (number, RemoteDevice(node, position, replace(each, node=rank, is_near=node.is_near)))
-                for position, (each, (_, number, _)) in enumerate(zip(facts, members.members, strict=True))
-            ]
+            for position, (each, (_, number, _)) in enumerate(zip(facts, members.members, strict=True)):
+                told = replace(each, node=rank, is_near=node.is_near, hop_ns=node.hop_ns)
+                found.append((number, RemoteDevice(node, position, told)))
         self._members = [device for _, device in sorted(found, key=lambda each: each[0])]
         return [*self._members]
 

@@ -317,6 +317,11 @@ class RemoteNode:
 
         return note
 
+    @property
+    def hop_ns(self) -> int:
+        """What a message takes, there or back, as the quickest answer did."""
+        return self._clock_ns // 2
+
     def tell_offset(self) -> None:
         """Tell the node by how much its clock is ahead."""
         self.say(packed(RecordKind.OFFSET, 0, 0, (self._clock_offset_ns,)))

@@ -85,12 +85,13 @@ class LastLaunch:
 
 @dataclass(slots=True)
 class PatternSums:
-    """Sums of patterns of one argument and pattern; ``most_nbytes``: of all of them the most."""
+    """Sums of patterns of one argument and pattern; ``most_nbytes``, ``rounds``: of all of them the most."""
 
     launches: int = 0
     nbytes: int = 0
     most_nbytes: int = 0
     passed_nbytes: int = 0
+    rounds: int = 0
 
 
 class Counters:
@@ -196,6 +197,7 @@ class Counters:
                 sums.nbytes += one.nbytes
                 sums.most_nbytes = max(sums.most_nbytes, one.most_nbytes)
                 sums.passed_nbytes += one.passed_nbytes
+                sums.rounds = max(sums.rounds, one.rounds)
 
     def write(self, path: Path, finished: bool, explained: Mapping[str, dict[str, object]]) -> None:
         """Store as JSON; readers see the old file or the whole new one.  Raises OSError.

@@ -29,6 +29,7 @@ from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.merging.members import MemberMerge, MergeUnits
+from sdi.vmem.rounds import in_rounds
 from sdi.vmem.transfers import Transfer
 
 Merges = dict[tuple[int, MergedRange], list[MemberMerge]]
@@ -285,6 +286,11 @@ class Issuer:
             for merged in used.merged:
                 if (used.buffer.id, merged) not in merges:
                     fetch(used, HOST, (merged.over,))
+            if used.buffer.id not in chunk.mapped:
+                needed = zip(
+                    map(member_memory, members), [each.needs for each in used.assignments], strict=True
+                )
+                found += in_rounds(memory.transfers, used.buffer, list(needed), used.cause)
         for k, member in enumerate(members):
             here = member_memory(member)
             for used in plan.buffers:

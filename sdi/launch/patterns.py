@@ -44,7 +44,8 @@ class CopyPattern:
 
     ``nbytes``: that arrive in all.  ``most_nbytes``: that leave one place, the one that most leave.
     ``passed_nbytes``: sent by who had got them for the same launch.  Of reductions what is compared counts,
-    and what one place keeps; what was changed is known only afterwards.
+    and what one place keeps; what was changed is known only afterwards.  ``rounds``: so many it takes, see
+    ``vmem/rounds.py``; 0 where each copy goes when its bytes are there.
     """
 
     argument: str
@@ -52,12 +53,13 @@ class CopyPattern:
     nbytes: int
     most_nbytes: int
     passed_nbytes: int = 0
+    rounds: int = 0
 
 
 def pattern_for(
-    argument: str, moves: Sequence[Move], place: Callable[[int], int], nbytes: int
+    argument: str, moves: Sequence[Move], place: Callable[[int], int], nbytes: int, rounds: int = 0
 ) -> CopyPattern:
-    """Of copies of one buffer of ``nbytes``.
+    """Of copies of one buffer of ``nbytes``, in so many ``rounds``.
 
     ``place``: the node of a memory.  Copies within nodes count only where there are no others.
     """
@@ -71,7 +73,8 @@ def pattern_for(
         if source in arrived:
             passed_nbytes += RegionSet.of([over]).intersection(arrived[source]).nbytes
     most_nbytes = max(sent.values(), default=0)
-    return CopyPattern(argument, pattern_of(between, nbytes), sent.total(), most_nbytes, passed_nbytes)
+    pattern = pattern_of(between, nbytes)
+    return CopyPattern(argument, pattern, sent.total(), most_nbytes, passed_nbytes, rounds)
 
 
 def patterns_of(
@@ -79,11 +82,16 @@ def patterns_of(
 ) -> tuple[CopyPattern, ...]:
     """Of a part of a launch: its copies, and what members bring together after it, by argument."""
     moves: dict[tuple[str, int], list[Move]] = {}
+    rounds: Counter[tuple[str, int]] = Counter()
     for each in transfers:
-        ends = each.copy.source, each.copy.target
-        moves.setdefault((_argument(each.cause), each.buffer.nbytes), []).append((*ends, each.copy.over))
+        ends, key = (each.copy.source, each.copy.target), (_argument(each.cause), each.buffer.nbytes)
+        moves.setdefault(key, []).append((*ends, each.copy.over))
+        rounds[key] = max(rounds[key], each.round)
     place = links.place if links.is_far else _itself
-    found = [pattern_for(argument, parts, place, nbytes) for (argument, nbytes), parts in moves.items()]
+    found = [
+        pattern_for(argument, parts, place, nbytes, rounds[argument, nbytes])
+        for (argument, nbytes), parts in moves.items()
+    ]
     for cause, parts in merges:
         written = [part.over.nbytes * (len(part.parts) - 1) for part in parts]
         pattern: PatternName = "reduce-scatter" if len(parts) > 1 else "reduce"
@@ -106,7 +114,8 @@ def described(one: CopyPattern) -> str:
         return f"{one.pattern} of what members changed in {size(one.nbytes)}, to {where}"
     most = f", at most {size(one.most_nbytes)} from one place" if one.most_nbytes < one.nbytes else ""
     passed = f", {size(one.passed_nbytes)} of it passed on" if one.passed_nbytes else ""
-    return f"{one.pattern} of {size(one.nbytes)}{most}{passed}"
+    rounds = f", in {one.rounds} rounds" if one.rounds else ""
+    return f"{one.pattern} of {size(one.nbytes)}{rounds}{most}{passed}"
 
 
 def pattern_of(moves: Sequence[Move], nbytes: int) -> PatternName:

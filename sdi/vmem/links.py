@@ -8,6 +8,7 @@ want of each other leaves each node about once.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,10 @@ _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
 _NETWORK = 1.0
 """ns per byte between nodes, host memory of rank 0 included, before any copy between nodes is measured."""
+_HOP_NS = 100_000.0
+"""Of a copy from node to node, where no message was measured: what `bench/simulation` has."""
+CHUNK_NBYTES = 1 << 20
+"""Of a copy between nodes so much is passed on as soon as it has come."""
 
 
 def each_of(memories: int) -> Iterator[int]:
@@ -40,7 +45,7 @@ class Links:
 
     ``kinds``: of each member, and of what else is a memory.  ``nodes``: the node of each, if they are not all
     on the host's; ``near``: whether they share memory with it all the same.  ``own``: the memories
-    that are no members' but nodes' own.
+    that are no members' but nodes' own.  ``hops_ns``: what messages to nodes were measured to take, 0: not.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class Links:
         near: Sequence[bool] = (),
         own: Iterable[int] = (),
         network: float = _NETWORK,
+        hops_ns: Iterable[int] = (),
     ) -> None:
         """``network``: ns per byte between machines, before a copy there is measured."""
         self._clock_ns = now_ns
@@ -67,6 +73,7 @@ class Links:
         for memory in own:
             self._homes[self._places[memory]] = self.home(self._places[memory]) | 1 << memory
         self._network = network  # of links between nodes that were not measured themselves
+        self._hop_ns = statistics.median([each for each in hops_ns if each] or [_HOP_NS])
         count = len(kinds) + 1
         self._rates = [[0.0] * count for _ in range(count)]
         for source in range(count):
@@ -114,6 +121,14 @@ class Links:
     def cost_ns(self, source: int, target: int, nbytes: int) -> float:
         """Expected time of one copy on a link that is free."""
         return LATENCY_NS + nbytes * self._rate(source, target)
+
+    def hop_ns(self, nbytes: float) -> float:
+        """Expected time of one copy from node to node, between any two of them."""
+        return self._hop_ns + nbytes * self._network
+
+    def places_of(self, memories: int) -> set[int]:
+        """The machines on which any of a bit set of memories are."""
+        return {self._places[memory] for memory in each_of(memories)}
 
     def _rate(self, source: int, target: int) -> float:
         """ns per byte: where a link between nodes is not measured, as others are."""

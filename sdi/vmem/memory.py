@@ -94,6 +94,7 @@ class VirtualMemory:
             nodes=[each.node for each in known],
             near=[each.is_near for each in known],
             own=[each.number for each in made],
+            hops_ns=[each.hop_ns for each in known if not each.is_near],
         )
         number = None if pooled is None else len(devices)
         self.memories = Memories(arena, devices, number, self.accounting, made, spilling)

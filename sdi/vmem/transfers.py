@@ -35,7 +35,8 @@ class Transfer:
 
     ``region``: what is copied, ``nbytes`` in all.
     ``leave``, ``arrive``: what it reads and writes there.  ``cause``: see ``Accounting``.  ``is_staged``: one
-    of two that together bring bytes from a member to another through the host.
+    of two that together bring bytes from a member to another through the host.  ``round``: of those in which
+    all get what all have (``vmem/rounds.py``), from 1 on; 0 of other copies.
     """
 
     buffer: VirtualBuffer
@@ -46,6 +47,7 @@ class Transfer:
     cause: str
     is_staged: bool
     region: Region
+    round: int = 0
 
 
 class Transfers:
@@ -81,25 +83,30 @@ class Transfers:
         regions: Sequence[Bytes],
         same_undefined: bool,
         cause: str,
+        source: int | None = None,
     ) -> list[Transfer]:
         """What has to be performed, in order, to make ``regions``, which are disjoint, current in ``memory``;
         it counts as done.
+
+        ``source``: the memory that all of it is to come from, another node's, which has it.
         """
-        directory, choose = buffer.directory, partial(self.links.choose, memory)
+        directory = buffer.directory
+        choose = partial(self.links.choose, memory) if source is None else partial(self._from, source, memory)
         if buffer.dependencies[memory].poisoned:
             forget_unheld(buffer, memory)
         direct: list[Copy] = []
         home: list[Copy] = []  # the first halves of those that are staged
-        for over in self._shared_out(buffer, memory, regions) if self.links.is_far else regions:
+        is_shared_out = self.links.is_far and source is None
+        for over in self._shared_out(buffer, memory, regions) if is_shared_out else regions:
             for copy in directory.read(memory, over, same_undefined, choose):
-                source, part = copy.source, copy.over
+                from_, part = copy.source, copy.over
                 if (
-                    HOST not in (source, memory)
-                    and self.links.through_host(source, memory, part.total_nbytes)
+                    HOST not in (from_, memory)
+                    and self.links.through_host(from_, memory, part.total_nbytes)
                     and self._memories.in_file(buffer, as_region(part)) is None
                 ):
                     directory.copied(HOST, part)
-                    home.append(Copy(source, HOST, part))
+                    home.append(Copy(from_, HOST, part))
                 else:
                     direct.append(copy)
         staged = _fewer(home)
@@ -108,6 +115,10 @@ class Transfers:
         found = [self._transfer(buffer, copy, cause, True) for copy in staged]
         found += [self._transfer(buffer, copy, cause, False) for copy in _fewer(direct)]
         return found
+
+    def _from(self, source: int, memory: int, holders: int, nbytes: int) -> int:
+        assert holders >> source & 1, f"memory {source} has not what memory {memory} is to get from there"
+        return self.links.choose(memory, 1 << source, nbytes)
 
     def _shared_out(self, buffer: VirtualBuffer, memory: int, regions: Sequence[Bytes]) -> Iterator[Bytes]:
         """``regions``, in parts where much is missing that several nodes have: each may come from another."""

@@ -3,6 +3,7 @@
 ``lossy_program.py SEED [kill|stop|wake] [late]``: the moment at which a node is killed follows from the seed.
 ``stop``: it is not killed but stops to run; ``wake``: and runs on once commands have failed for that.
 ``late``: up to LATE_S after that moment, whatever is going on then; with odd seeds buffers are larger.
+With every third seed all members want what all have.
 """
 
 import os
@@ -27,6 +28,10 @@ kernel void blend(global const int *in, global int *out, int n, int k) {
     int left = i > 0 ? in[i - 1] : 0, right = i < n - 1 ? in[i + 1] : 0;
     out[i] = 3 * in[i] + left - right + k;
 }
+kernel void gather(global const int *in, global int *out, int n, int k) {
+    int i = get_global_id(0);
+    out[i] = 3 * in[i] + in[(in[i] * 7919u + 13) & (n - 1)] + k;
+}
 """
 N, STEPS, AFTER, LATE_S = 1 << 16, 8, 12, 0.03
 
@@ -48,8 +53,14 @@ def nodes() -> list[int]:
     return sorted(found)
 
 
-def expected(data: np.ndarray, k: int) -> np.ndarray:
-    """What one launch computes."""
+def gathered(data: np.ndarray, k: int) -> np.ndarray:
+    """What one launch of ``gather`` computes."""
+    at = (data.astype(np.uint32) * 7919 + 13) & (len(data) - 1)
+    return 3 * data + data[at] + np.int32(k)
+
+
+def blended(data: np.ndarray, k: int) -> np.ndarray:
+    """What one launch of ``blend`` computes."""
     left, right = np.roll(data, 1), np.roll(data, -1)
     left[0] = right[-1] = 0
     return 3 * data + left - right + np.int32(k)
@@ -63,7 +74,8 @@ def main() -> None:
     device = cl.get_platforms()[0].get_devices()[0]
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
-    kernel = cl.Program(context, SOURCE).build().blend
+    program = cl.Program(context, SOURCE).build()
+    kernel, expected = (program.gather, gathered) if seed % 3 == 2 else (program.blend, blended)
     buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * n) for _ in range(2)]
     right = failed = wrong = after = 0
     victims, kill_at = nodes(), (numbers.randrange(2, 6), numbers.randrange(STEPS))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,14 +20,16 @@ import pytest
 from sdi.cluster import near as doors
 from sdi.cluster.arriving import CHUNK_NBYTES
 from sdi.cluster.exchange import LENT_NBYTES
+from sdi.cluster.head import Heads
 from sdi.cluster.hub import Hub
 from sdi.cluster.job import Job, JobError
-from sdi.cluster.members import host_id
+from sdi.cluster.members import facts_of, host_id, open_job_members
 from sdi.cluster.near import NearError, NearListener, come
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import POOL_NBYTES, Mapped, Pool
 from sdi.devices import copying
+from sdi.devices.discover import MemberSettings, all_devices
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.opencl.member import DriverDevice
 from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
@@ -38,6 +41,7 @@ from sdi.vmem.arena import PAGE_NBYTES, Arena
 from tests.cluster.jobs import local_job, open_on_nodes
 from tests.cluster.test_jobs import SDI_RUN, TIMEOUT_S, job_environ
 from tests.image_runs import run
+from tests.service.wire_client import WireClient
 
 PATIENCE_S = 60.0
 OTHER_UID = 4321
@@ -197,6 +201,42 @@ def test_kernels_use_bytes_of_the_arena_where_they_are(shared: Shared) -> None:
     assert finish(member.launch(kernel, (PAGE_NBYTES // 16, 1, 1), (16, 1, 1), 1, [])).error is None
     assert bytes(there) == (data + np.uint8(5)).tobytes()
     member.free(buffer)
+
+
+GATHER = """
+kernel void gather(global const int *in, global int *out, int n) {
+    int i = get_global_id(0);
+    out[i] = 3 * in[i] + in[(in[i] * 7919u + 13) % n];
+}
+"""
+
+
+def test_replays_wait_for_what_rank_0_brings_to_the_arena_in_the_same_replay(near: Job) -> None:
+    """Its own member, which is late, has a part that the others get from the arena, twice as old there."""
+    n, steps = 1 << 14, 8
+    data = np.random.default_rng(1).integers(0, 1 << 20, n, np.int32)
+    wanted, devices = data, all_devices()
+    for _ in range(steps):
+        wanted = 3 * wanted + wanted[(wanted.astype(np.uint32) * 7919 + 13) % n]
+    members = open_job_members(MemberSettings(count=4, delayed=0), near, devices, facts_of(devices))
+    with WireClient(members, "always", share=near.share) as client:
+        client.session.keep_parts(partial(Heads, near))
+        links = client.session._memory.transfers.links
+        links.through_host = lambda source, *_: source == 1  # type: ignore[method-assign]
+        build, status, _ = client.build(GATHER)
+        assert status == 0
+        buffers = client.buffer(4 * n), client.buffer(4 * n)
+        for turn in range(4):
+            client.write(buffers[0], (data + turn).tobytes())
+            client.write(buffers[0], data.tobytes())
+            for step in range(steps):
+                given = [(buffers[step % 2], 0), (buffers[1 - step % 2], 0), np.int32(n).tobytes()]
+                client.launch(build, given, [n], [64])
+            assert client.read(buffers[steps % 2], 4 * n) == wanted.tobytes(), f"turn {turn}"
+        accounting = client.session.counters._accounting
+        accounting.settle()
+        assert accounting.events.node_replays > steps, "most are replayed"
+    near.end_session()
 
 
 def test_what_fails_at_one_end_fails_at_the_other_and_is_returned(shared: Shared) -> None:

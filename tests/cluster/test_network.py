@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,19 @@ for _ in range({GATHERS}):
     f(queue, (n,), (64,), a, b)
     a, b = b, a
 queue.finish()
+"""
+LITTLE = f"""
+n = 1 << 14
+{START}
+f = built("int i = get_global_id(0); b[i] = a[(a[i] * 7919u + 13) & ((1 << 14) - 1)] * 3 + i;")
+wanted = data
+for _ in range({GATHERS}):
+    f(queue, (n,), (64,), a, b)
+    wanted = wanted[(wanted.astype(np.uint32) * 7919 + 13) & (n - 1)] * 3 + data
+    a, b = b, a
+found = np.empty_like(data)
+cl.enqueue_copy(queue, found, a)
+assert np.array_equal(found, wanted)
 """
 SWAPPED_NBYTES, SWAPS = 4 << 20, 8
 """Of a row, of which each rank has two; and how often edge rows go through the application."""
@@ -168,6 +182,25 @@ def test_what_all_ranks_want_of_each_other_leaves_each_of_them_about_once_a_laun
         arriving = sum(nbytes for (_, to), nbytes in found.items() if to == rank)
         assert leaving <= 1.4 * wanted + initial, found
         assert not rank or wanted <= arriving <= wanted + initial, found
+
+
+@pytest.mark.parametrize(("ranks", "rounds"), [(4, 2), (5, 3), (8, 3)])
+def test_little_that_all_want_of_each_other_goes_in_rounds_and_explain_says_so(
+    ranks: int, rounds: int, tmp_path: Path
+) -> None:
+    (tmp_path / "little.py").write_text(LITTLE)
+    settings = {"SDI_TEST_FAR": "1", "SDI_EXPLAIN": "1", "SDI_STATS": str(tmp_path / "stats.json")}
+    environ = job_environ(ranks, SDI_BALANCE="off", **settings)
+    done = run([*SDI_RUN, sys.executable, tmp_path / "little.py"], environ, TIMEOUT_S)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    explained = json.loads((tmp_path / "stats.json").read_text())["kernels"]["f"]["explain"]["text"]
+    (told,) = [line for line in explained if "all-gather" in line]
+    assert re.fullmatch(rf"  all-gather of .*, in {rounds} rounds, .* passed on for a", told)
+    found = sent(tmp_path / "stats.json")
+    wanted = (GATHERS - 1) * (4 << 14) * (ranks - 1) // ranks
+    for rank in range(ranks):
+        arriving = sum(nbytes for (_, to), nbytes in found.items() if to == rank)
+        assert not rank or wanted <= arriving <= wanted + 3 * (4 << 14), "each byte once"
 
 
 def test_what_a_program_swaps_through_its_memory_goes_between_neighbours_once_it_was_read(

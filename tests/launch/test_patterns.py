@@ -56,7 +56,9 @@ def test_what_is_passed_on_is_the_same_pattern(n: int) -> None:
     found = pattern_for("a", chain, lambda memory: memory, n * PART)
     wanted = CopyPattern("a", "broadcast", (n - 1) * n * PART, n * PART, (n - 2) * n * PART)
     assert found == wanted
-    around = pattern_for("a", ring(n), lambda memory: memory, n * PART)
+    around = pattern_for("a", ring(n), lambda memory: memory, n * PART, rounds=3)
+    assert ", in 3 rounds, at most " in described(around)
+    assert "rounds" not in described(found)
     assert (around.pattern, around.nbytes) == ("all-gather", n * (n - 1) * PART)
     assert around.most_nbytes == (n - 1) * PART and around.passed_nbytes == n * (n - 2) * PART
     direct = pattern_for("a", all_gather(n), lambda memory: memory, n * PART)

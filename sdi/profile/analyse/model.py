@@ -191,7 +191,7 @@ class PatternRow:
     """Copies before launches of a kernel for one argument that make one pattern, or reductions after them.
 
     ``nbytes``: that arrived, in all ``launches``; ``most_nbytes``: that left one place in one launch;
-    ``passed_nbytes``: sent by who had got them in the same launch.
+    ``passed_nbytes``: sent by who had got them in the same launch.  ``rounds``: see ``CopyPattern``.
     """
 
     argument: str
@@ -200,6 +200,7 @@ class PatternRow:
     nbytes: int
     most_nbytes: int
     passed_nbytes: int
+    rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,8 +139,10 @@ def _kernel(row: KernelRow) -> list[str]:
     for one in row.patterns:
         most = f", at most {size(one.most_nbytes)} from one place in one" if one.most_nbytes else ""
         passed = f", {size(one.passed_nbytes)} of it passed on" if one.passed_nbytes else ""
+        rounds = f", in {one.rounds} rounds" if one.rounds else ""
         lines.append(
-            f"  {one.pattern} for {one.argument}: {size(one.nbytes)} in {one.launches} launches{most}{passed}"
+            f"  {one.pattern} for {one.argument}: {size(one.nbytes)} in {one.launches} launches"
+            f"{rounds}{most}{passed}"
         )
     if row.merges:
         lines.append(f"  merged {size(row.merged_nbytes)} in {row.merges} merges, {_ms(row.merge_ns)} ms")

@@ -1,8 +1,9 @@
 """Merges that stay on the members: twins, diffs and results are device memory, only changes cross a link.
 
 What several members write to the same bytes in one launch comes together on one of them, the keeper: it takes
-the others' changes in their order (``devices/comparing.py``).  Of much that comes over a network, members on
-each node keep a part, so that no node's link has to take all of it.  How much has
+the others' changes in their order (``devices/comparing.py``).  Over a network the members of each node first
+bring theirs together on the first of them, so that one list of changes leaves the node; and of much, members
+on each node keep a part, so that no node's link has to take all of it.  How much has
 to be copied is known only when a member has compared: from there on a merge goes in turns of sdi-scheduler,
 and a ticket completed by hand stands for it.  Source: papers/1 section 3.6, without the host.
 
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -75,7 +77,10 @@ class _Part:
 
 @dataclass(slots=True, eq=False)
 class MemberMerge:
-    """One merge of the bytes ``over`` of ``buffer``.  ``done``: once the keeper has the result."""
+    """One merge of the bytes ``over`` of ``buffer``.  ``done``: once the keeper has the result.
+
+    ``headers``: what tells of conflicts then.
+    """
 
     buffer: VirtualBuffer
     over: ByteRange
@@ -83,6 +88,7 @@ class MemberMerge:
     parts: list[_Part]
     keeps: int
     done: Ticket = field(default_factory=Ticket)
+    headers: list[bytearray] = field(default_factory=list)
 
     @property
     def keeper(self) -> _Part:
@@ -92,7 +98,12 @@ class MemberMerge:
     @property
     def compared(self) -> list[_Part]:
         """Those whose changes are listed, in order: the keeper too where its changes have to wait."""
-        return [part for part in self.parts if part is not self.keeper or part.own is not None]
+        return [part for part in self.parts if part is not self.keeper or self.lists_own]
+
+    @property
+    def lists_own(self) -> bool:
+        """Whether the keeper's own changes have to wait for those of others."""
+        return self.keeps > 0 and self.keeper.own is not None
 
 
 class MemberMerges:
@@ -212,8 +223,47 @@ class MemberMerges:
 
     def run(self, merge: MemberMerge, launched: Sequence[Sequence[Ticket]], issue: Issue) -> Ticket:
         """Compare once each member's tickets are done, and bring the changes together."""
+        buffer, over = merge.buffer, merge.over
         for part, done in zip(merge.parts, launched, strict=True):
             part.pending += done
+        within_nodes, between = self._by_node(merge)
+        compared: list[Ticket] = []
+        for each in within_nodes or [between]:
+            self._compare(each, issue, compared)
+        for part in between.parts if within_nodes else ():  # they compare later: who writes next waits
+            buffer.dependencies[member_memory(part.member)].read_by(over, merge.done)
+        here = member_memory(merge.keeper.member)
+        buffer.dependencies[here].written_by(over, merge.done)
+        buffer.directory.wrote(here, over)
+        events = self._accounting.events
+        events.twins += 1
+        events.twin_nbytes += over.nbytes
+        self._then(between, compared, issue, partial(self._bring, within_nodes, between, issue))
+        self.give_up(merge, [merge.done])
+        return merge.done
+
+    def _by_node(self, merge: MemberMerge) -> tuple[list[MemberMerge], MemberMerge]:
+        """What members of one node bring together first, on the first of them; and then nodes, all of it.
+
+        None first where all are on one node, or members of several take turns: their order counts.
+        """
+        places = [self._links.place(member_memory(part.member)) for part in merge.parts]
+        groups = [list(parts) for _, parts in groupby(zip(places, merge.parts, strict=True), lambda p: p[0])]
+        firsts = [group[0][1] for group in groups]
+        is_apart = 1 < len(groups) == len(set(places)) < len(places)
+        if not is_apart or not any(first is merge.keeper for first in firsts):
+            return [], merge
+        between = replace(merge, parts=firsts, keeps=[first is merge.keeper for first in firsts].index(True))
+        within_nodes = [
+            replace(merge, parts=[part for _, part in group], keeps=0) for group in groups if len(group) > 1
+        ]
+        return within_nodes, between
+
+    def _compare(self, merge: MemberMerge, issue: Issue, before: list[Ticket]) -> None:
+        """Have those whose changes are listed list them.
+
+        Adds to ``before`` what has to be done before it is known how many each has.
+        """
         for part in merge.compared:
             assert part.comparison is not None
             device, changes = self._devices[part.member], _bytes(part.own or part.changes)
@@ -224,40 +274,61 @@ class MemberMerges:
             header = download(device, changes, 0, room, [diff], timing=issue.timing)
             device.flush()
             part.pending = [header]
-        here = member_memory(merge.keeper.member)
-        merge.buffer.dependencies[here].written_by(merge.over, merge.done)
-        merge.buffer.directory.wrote(here, merge.over)
-        compared = [ticket for part in merge.parts for ticket in part.pending]
-        join(compared, lambda error: self._post(lambda: self._bring(merge, issue, error)))
-        self.give_up(merge, [merge.done])
-        return merge.done
+            before.append(header)
+        before += [ticket for part in merge.parts for ticket in part.pending]
 
-    def _bring(self, merge: MemberMerge, issue: Issue, error: BaseException | None) -> None:
-        """All have compared: copy the changes to the keeper and apply them there."""
-        if error is not None:
-            self._finish(merge, issue, error, [])
-            return
-        issued: list[Ticket] = []
-        try:
-            headers = self._apply(merge, issue, issued)
-        except Exception as cause:  # or nobody would ever hear of the launch again
-            failure = cause
-            join(issued, lambda _error: self._finish(merge, issue, failure, []))
-            raise
-        join(issued, lambda error: self._finish(merge, issue, error, headers))
-
-    def _apply(self, merge: MemberMerge, issue: Issue, issued: list[Ticket]) -> list[bytearray]:
-        """Copy and apply the changes one member after the other; what then tells of conflicts.
-
-        Adds to ``issued`` the tickets of all that.
+    def _then(
+        self,
+        merge: MemberMerge,
+        before: Sequence[Ticket],
+        issue: Issue,
+        go_on: Callable[[list[Ticket]], None],
+    ) -> None:
+        """In a turn behind ``before`` ``go_on`` with a list for the tickets of what it issues, all of which
+        are waited for if it can't.
         """
+
+        def turn(error: BaseException | None) -> None:
+            if error is not None:
+                self._finish(merge, issue, error)
+                return
+            issued: list[Ticket] = []
+            try:
+                go_on(issued)
+            except Exception as cause:  # or nobody would ever hear of the launch again
+                failure = cause
+                join(issued, lambda _error: self._finish(merge, issue, failure))
+                raise
+
+        join(before, lambda error: self._post(lambda: turn(error)))
+
+    def _bring(
+        self,
+        within_nodes: Sequence[MemberMerge],
+        between: MemberMerge,
+        issue: Issue,
+        issued: list[Ticket],
+    ) -> None:
+        """All have compared: copy the changes to the keepers and apply them there; nodes' first, if any."""
+        if not within_nodes:
+            self._apply(between, issue, issued)
+            join(issued, lambda error: self._finish(between, issue, error))
+            return
+        for each in within_nodes:
+            known = len(issued)
+            self._apply(each, issue, issued)
+            each.keeper.pending += issued[known:]
+        self._compare(between, issue, issued)
+        self._then(between, issued, issue, partial(self._bring, (), between, issue))
+
+    def _apply(self, merge: MemberMerge, issue: Issue, issued: list[Ticket]) -> None:
+        """Copy and apply the changes one member after the other.  Adds to ``issued`` the tickets of that."""
         keeper, unit = merge.keeper, merge.units.compared_nbytes
         device, comparison = self._devices[keeper.member], keeper.comparison
         assert comparison is not None
         last: list[Ticket] = []
-        headers: list[bytearray] = []
         events, accounting = self._accounting.events, self._accounting
-        if keeper.own is not None:
+        if merge.lists_own:
             last = [self._restore(merge, issue)]
             issued += last
         for part in merge.compared:
@@ -270,15 +341,12 @@ class MemberMerges:
             events.diff_nbytes += values * unit
             applied = device.merge(MergeStep.APPLY, comparison, changes, copies, issue.timing)
             accounting.worked("merge", keeper.member, values * unit, applied, issue)
-            headers.append(bytearray(HEADER_NBYTES))
-            room = memoryview(headers[-1])
+            merge.headers.append(bytearray(HEADER_NBYTES))
+            room = memoryview(merge.headers[-1])
             counted = download(device, changes, 0, room, [applied], timing=issue.timing)
             issued += (applied, counted)
             last = [counted]
         device.flush()
-        events.twins += 1
-        events.twin_nbytes += merge.over.nbytes
-        return headers
 
     def _restore(self, merge: MemberMerge, issue: Issue) -> Ticket:
         """The keeper's bytes are as they were before the launch: what it changed itself comes in its turn."""
@@ -330,11 +398,10 @@ class MemberMerges:
             self._accounting.copied(there, here, nbytes, ticket, issue.cause, issue.command)
         return copies
 
-    def _finish(
-        self, merge: MemberMerge, issue: Issue, error: BaseException | None, headers: list[bytearray]
-    ) -> None:
+    def _finish(self, merge: MemberMerge, issue: Issue, error: BaseException | None) -> None:
         """On any thread."""
         merge.done.complete(error)
+        headers = merge.headers if error is None else []
 
         def settle() -> None:
             conflicts = sum(int(np.frombuffer(header, np.uint32)[2]) for header in headers)

@@ -84,6 +84,49 @@ def test_updates_are_combined_on_whichever_member_keeps_them(
     assert made.read(buffer) == wanted.tobytes()
 
 
+@pytest.mark.parametrize("keeps", [0, 1, 3])
+@pytest.mark.parametrize("operation", ["add", None])
+def test_members_of_a_node_bring_theirs_together_before_one_list_of_changes_leaves_it(
+    rig: MakeRig, operation: Operation | None, keeps: int
+) -> None:
+    nodes = [0, 1, 1, 2, 2, 2]
+    made = rig(len(nodes), compares=True)
+    links = made.memory.merges._links = Links([CPU] * len(nodes), nodes=nodes)
+    before = np.frombuffer(noise(4096), np.uint32)
+    buffer = made.buffer(before.tobytes())
+    members = range(len(nodes))
+    for member in members:
+        made.fetch(buffer, member, buffer.whole, same_undefined=True)
+    moved = made.links()
+    units = MergeUnits(4, 4, Update(operation, 4) if operation else None)
+    merge = made.memory.merges.begin(buffer, buffer.whole, members, units, keeps)
+    assert merge is not None
+    made.memory.merges.keep_twins(merge, FOR)
+    wanted, written = before.copy(), []
+    for member in members:
+        over = ByteRange(256 * member, 4096 - 256 * member)
+        made.reserve((buffer, member, over))
+        value = np.uint32(0x01010101 * (200 + member))
+        written.append([made.fill(member, buffer, over, value.tobytes())])
+        mine = slice(over.start // 4, over.stop // 4)
+        wanted[mine] = wanted[mine] + (value - before[mine]) if operation else value
+    done = made.memory.merges.run(merge, written, FOR)
+    assert {mask for _, mask, _ in buffer.directory.holders(buffer.whole)} == {1 << 1 + keeps}
+    made.wait(done)
+    sent: dict[tuple[int, int], int] = {}
+    for ends, nbytes in made.links().items():
+        source, target = (0 if end == "host" else 1 + int(end) for end in ends.split(">"))
+        if links.crosses(source, target) and nbytes > moved.get(ends, 0):
+            sent[source, target] = nbytes - moved.get(ends, 0)
+    firsts = {1 + nodes.index(node) for node in (0, 1, 2)}
+    assert set(sent) == {(first, 1 + keeps) for first in firsts - {1 + keeps}}
+    assert all(nbytes <= 1.2 * 4096 for nbytes in sent.values()), "as much as one member may change"
+    assert made.read(buffer) == wanted.tobytes()
+    made.turn()
+    clashes = sum((4096 - 512 * member) // 4 for member in range(1, 6))
+    assert made.memory.accounting.races == ({} if operation else {FOR.cause: clashes})
+
+
 @given(
     st.lists(st.integers(0, 3), min_size=2, max_size=9),
     st.integers(0, 1 << 20),
