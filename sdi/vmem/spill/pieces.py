@@ -7,7 +7,7 @@ from typing import Final
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldPiece:
     """``uses``: under way.  ``changed_nbytes``: of it, that are not on disk."""
 
     uses: int = 0
@@ -25,7 +25,7 @@ class Pieces:
         self.piece_nbytes: Final = piece_nbytes
         self.most: Final = max(1, limit_nbytes // piece_nbytes)
         self.num_here = self.peak = 0
-        self._pieces: dict[int, _Held] = {}  # used longest ago first
+        self._pieces: dict[int, _HeldPiece] = {}  # used longest ago first
         self._stored: set[int] = set()
 
     def numbers(self, start: int, stop: int) -> range:
@@ -34,7 +34,7 @@ class Pieces:
 
     def begin(self, number: int) -> None:
         """A piece is going to be used; ``end`` has to follow."""
-        piece = self._pieces.pop(number, None) or _Held()
+        piece = self._pieces.pop(number, None) or _HeldPiece()
         piece.uses += 1
         self._pieces[number] = piece
 
