@@ -133,6 +133,50 @@ def as_region(over: Bytes) -> Region:
     return over if isinstance(over, Region) else Region(over.start, over.nbytes)
 
 
+_STEPS_MAX = 256
+"""Of regions whose strides are not several times what they repeat, so many pairs of runs are not compared."""
+
+
+def do_meet(one: Bytes, other: Bytes) -> bool | None:
+    """Whether they have a byte in common, found out without their runs; None where that would take long.
+
+    Of two runs, one of each, the second begins so far behind the first: the difference of the bases, and of
+    each stride some times.  From the largest stride on few numbers of times leave it possible that they meet.
+    """
+    if one.bounds.stop <= other.bounds.start or other.bounds.stop <= one.bounds.start:
+        return False
+    times: dict[int, tuple[int, int]] = {stride: (0, count - 1) for stride, count in one.levels}
+    for stride, count in other.levels:
+        low, high = times.get(stride, (0, 0))
+        times[stride] = (low - count + 1, high)
+    steps = sorted(times.items(), reverse=True)
+    rests = [(0, 0)]  # least and most that the strides from there on add, the last first
+    for stride, (low, high) in reversed(steps):
+        least, most = rests[-1]
+        rests.append((least + low * stride, most + high * stride))
+    rests.reverse()
+    most_steps = 1
+    for number, (stride, _) in enumerate(steps[:-1]):
+        least, most = rests[number + 1]
+        most_steps *= (most - least + one.nbytes + other.nbytes) // stride + 1
+    if most_steps > _STEPS_MAX:
+        return None
+
+    def meet(distance: int, number: int) -> bool:
+        least, most = rests[number]
+        if distance + most <= -one.nbytes or distance + least >= other.nbytes:
+            return False
+        if number == len(steps):
+            return True
+        stride, (low, high) = steps[number]
+        least, most = rests[number + 1]
+        first = max(low, -((one.nbytes - 1 + most + distance) // stride))
+        last = min(high, (other.nbytes - 1 - least - distance) // stride)
+        return any(meet(distance + count * stride, number + 1) for count in range(first, last + 1))
+
+    return meet(one.base - other.base, 0)
+
+
 def within(over: Bytes, start: int, stop: int) -> list[Bytes]:
     """The bytes of ``over`` from ``start`` up to ``stop``."""
     return list(_within(over.base, over.nbytes, over.levels, start, stop))

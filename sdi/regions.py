@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter, is_
+from operator import attrgetter, is_, itemgetter
 from typing import Generic, TypeVar
 
 from sdi.bands import combined
 from sdi.intervals import ByteRange, coalesce
-from sdi.region import Bytes, Levels, bytes_of, within
+from sdi.region import Bytes, Levels, bytes_of, do_meet, within
 from sdi.region_map import RegionMap
 
 K = TypeVar("K")
@@ -20,6 +20,10 @@ _LOOKED_AT, _ROW_MIN = 4, 3
 _COMPARED_MAX = 16
 _RANGES_MAX = 64
 """Sets with more regions are put together run by run."""
+_PAIRS_MAX = 1 << 14
+"""So many regions of two sets are compared one by one."""
+_FEW_RUNS = 1 << 10
+"""Of more it is worth finding out first whether sets have a byte in common."""
 _RUNS_MAX = 1 << 18
 """As far as there are no more runs than that, or few for each region."""
 
@@ -225,11 +229,39 @@ def union_of(sets: Iterable[RegionSet]) -> RegionSet:
     return RegionSet.of([part for regions in found.values() for part in regions.regions])
 
 
+def are_disjoint(sets: Sequence[RegionSet]) -> bool:
+    """Whether no byte is in more than one of the sets."""
+    spans = [(bounds.start, bounds.stop, each) for each in sets if (bounds := each.bounds) is not None]
+    spans.sort(key=itemgetter(0))
+    for number, (_, stop, one) in enumerate(spans):
+        for start, _, other in spans[number + 1 :]:
+            if start >= stop:
+                break
+            if _do_meet(one, other):
+                return False
+    return True
+
+
+def _do_meet(one: RegionSet, other: RegionSet) -> bool:
+    if len(one.regions) * len(other.regions) > _PAIRS_MAX:
+        return one.overlaps(other)
+    for part in one.regions:
+        for there in other.regions:
+            found = do_meet(part, there)
+            if found is None:
+                return one.overlaps(other)
+            if found:
+                return True
+    return False
+
+
 def shared(sets: Sequence[RegionSet]) -> RegionSet:
     """Bytes that more than one of the sets hold."""
     spans = [bounds for each in sets if (bounds := each.bounds) is not None]
     spans.sort(key=attrgetter("start"))
     if all([before.stop <= after.start for before, after in pairwise(spans)]):  # noqa: C419 (faster)
+        return EMPTY
+    if sum([each.num_runs for each in sets]) > _FEW_RUNS and are_disjoint(sets):
         return EMPTY
     every = [part for each in sets for part in each.regions]
     levels = _common_levels(every)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdi.intervals import ByteRange
-from sdi.region import Bytes, Region, bytes_of
-from sdi.regions import RegionSet
+from sdi.region import Bytes, Region, bytes_of, do_meet
+from sdi.regions import RegionSet, are_disjoint, shared
 
 NBYTES = 240
 STRIDES = (3, 4, 6, 12, 24, 48, 60, 120)
@@ -66,6 +67,27 @@ def test_unions_intersections_and_differences_are_those_of_sets(one: RegionSet, 
     assert members_of(one.difference(other)) == left - right
     assert one.overlaps(other) == bool(left & right)
     assert (one == other) == (left == right)
+
+
+@settings(max_examples=200)
+@given(st.lists(SETS, max_size=4))
+def test_what_several_sets_share_are_the_bytes_that_more_than_one_has(sets: list[RegionSet]) -> None:
+    counts = Counter(byte for each in sets for byte in members_of(each))
+    assert members_of(shared(sets)) == {byte for byte, count in counts.items() if count > 1}
+    assert are_disjoint(sets) == (not counts or max(counts.values()) == 1)
+
+
+@settings(max_examples=500)
+@given(regions(), regions(), st.integers(0, 100))
+def test_regions_meet_where_they_have_a_byte_in_common(one: Region, other: Region, by: int) -> None:
+    assert do_meet(one, other.moved(by)) == bool({*listed(one)} & {*listed(other.moved(by))})
+
+
+def test_large_regions_are_compared_without_their_runs() -> None:
+    box = Region(76, 4, ((76, 510), (76 * 512, 510), (76 * 512**2, 128)))
+    assert not do_meet(box, box.moved(4)) and do_meet(box, box.moved(2)) and do_meet(box, box.moved(76 * 509))
+    assert not do_meet(box, box.moved(76 * 512**2 * 128))
+    assert do_meet(Region(0, 1, ((3, 10**6),)), Region(1, 1, ((1000, 10**3), (10**6 + 1, 10**3)))) is None
 
 
 @given(SETS)

@@ -17,7 +17,7 @@ from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.ndrange import GroupBox
 from sdi.region import Bytes
-from sdi.regions import EMPTY, RegionSet, shared, union_of
+from sdi.regions import EMPTY, RegionSet, are_disjoint, shared, union_of
 from sdi.sampling.model import AccessRange, BoundAccess, Precision, WorkEstimate
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.memory import VirtualBuffer
@@ -488,7 +488,7 @@ def _owned(writes: Sequence[RegionSet]) -> Sequence[RegionSet]:
     """
     filled = [written.filled(_GAP_NBYTES) for written in writes]
     is_same = all(map(is_, filled, writes))
-    return writes if is_same or shared(filled) else filled
+    return filled if not is_same and are_disjoint(filled) else writes
 
 
 def _ranges(found: RegionSet) -> RegionSet:
