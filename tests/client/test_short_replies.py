@@ -51,7 +51,7 @@ def said() -> dict[str, bytes]:
 def _facts() -> bytes:
     entry, shape = layout(records.INFO_ENTRY), record_layout(Op.FACTS)
     body = b"".join(entry.pack(param, len(data)) + padded(data) for param, data in FACTS.items())
-    head = (shape.size + len(body), Op.FACTS, 0, records.PROTOCOL_VERSION, 0, 256 << 20, 0, len(FACTS), 0)
+    head = (shape.size + len(body), Op.FACTS, 0, records.PROTOCOL_VERSION, 0, 256 << 20, 0, 0, len(FACTS), 0)
     return shape.pack(*head) + body
 
 
