@@ -138,6 +138,25 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     same(ints, np.arange(COUNT, dtype=np.int32), "written")
     same(to_host(queue, over, ints), ints, "read")
 
+    # Transfers that do not block, to and from what kernels before and behind them use, in a row and by rows.
+    arange, sides = np.arange(COUNT, dtype=np.int32), to_device(ctx, np.zeros(COUNT, np.int32))
+    by_rows = {"buffer_origin": (0, 0), "host_origin": (40, 3), "region": (80, 30), "buffer_pitches": (80,)}
+    for step in range(2):
+        for shape in ({}, by_rows | {"host_pitches": (160,)}):
+            ints[:] = arange
+            cl.enqueue_fill_buffer(queue, sides, np.int32(1000 + step), 0, 4 * COUNT)
+            cl.enqueue_copy(queue, ints, sides, is_blocking=False, **shape)
+            add.set_args(a, coarse)
+            cl.enqueue_nd_range_kernel(queue, add, (COUNT,), (16,))
+            cl.enqueue_copy(queue, sides, ints, is_blocking=False, **shape)
+            cl.enqueue_nd_range_kernel(queue, add, (COUNT,), (16,))
+            queue.finish()
+            name = f"transfers {step} {len(shape)}"
+            out[name] = np.array([ints, to_host(queue, sides, ints)])
+            if not shape:
+                same(out[name][1], more + 1000 + step, name)
+    ints[:] = arange
+
     # Atomics of all members on one memory; and where pointers lead inside.
     counts, counted = fine(ctx, 64)
     counted[:] = 0

@@ -138,6 +138,31 @@ def test_on_a_full_disk_likewise(tmp_path: Path) -> None:
     assert "No space left on device" in ended.stderr and len(ended.stderr.splitlines()) == 1
 
 
+REGIONS = """
+import numpy as np
+import pyopencl as cl
+from tests.programs.svm_fine import fine
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+add = cl.Program(context, "kernel void add(global int *a) { a[get_global_id(0)] += 5; }").build().add
+for step in range(2):
+    regions = [fine(context, 400 << 10) for _ in range(6)]
+    for number, (region, raw) in enumerate(regions):
+        raw.view(np.int32)[:] = number
+        add.set_args(region)
+        cl.enqueue_nd_range_kernel(queue, add, (100 << 10,), None).wait()
+        assert (raw.view(np.int32) == number + 5).all(), number
+    del regions, region, raw
+print("right")
+"""
+
+
+def test_fine_grained_regions_may_lie_partly_in_a_file(tmp_path: Path) -> None:
+    environ = small(tmp_path, "1G") | {"SDI_FINE_GRAIN": "copies"}
+    ended = run([sys.executable, "-c", REGIONS], environ, 100.0)
+    assert (ended.returncode, ended.stdout) == (0, "right\n"), ended.describe()
+
+
 @pytest.mark.parametrize("who", ["service", "application"])
 def test_whoever_is_killed_nothing_stays_on_disk_and_the_next_has_all_of_the_limit(
     tmp_path: Path, who: str

@@ -117,6 +117,8 @@ bool sdi_pending_reads(void);
 /* No lock held.  Enqueues the record's command with this transfer, blocking or by the completion thread. */
 cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event);
+/* No lock held.  Waits for a command that blocks; its event `own`, or NULL, is the application's if it wants it. */
+cl_int sdi_finish_own(cl_int status, cl_event own, bool blocking, cl_event *event);
 cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes);
 
 /* What `sdi_transfer_box` takes: from or to the box `inside` of a buffer and the box `outside`, of the same region, of

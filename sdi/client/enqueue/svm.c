@@ -9,18 +9,6 @@ static cl_int check(cl_command_queue queue)
     return sdi_session.has_svm ? CL_SUCCESS : CL_INVALID_OPERATION;
 }
 
-/* Waits for a command that blocks; its event is the application's if it wants it. */
-static cl_int finish(cl_int status, cl_event own, bool blocking, cl_event *event)
-{
-    if (!status && blocking)
-        status = sdi_clWaitForEvents(1, &own);
-    if (own && event && !status)
-        *event = own;
-    else if (own)
-        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
-    return status;
-}
-
 /* A command on no bytes only takes its place in the order. */
 static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, bool blocking, struct sdi_waits waits,
                               cl_event *event)
@@ -29,7 +17,7 @@ static cl_int enqueue_nothing(cl_command_queue queue, cl_uint type, bool blockin
     cl_int status = sdi_check_waits(queue->context, waits);
     if (!status)
         status = sdi_mark(queue, type, waits, blocking || event ? &own : NULL);
-    return finish(status, own, blocking, event);
+    return sdi_finish_own(status, own, blocking, event);
 }
 
 /* ---- free ----------------------------------------------------------------------------------------------------- */
@@ -99,7 +87,7 @@ static cl_int copy(cl_command_queue queue, cl_mem target, size_t to, cl_mem sour
     cl_event own = NULL;
     cl_int status = sdi_copy_to(queue, queue->device, CL_COMMAND_SVM_MEMCPY, source, from, target, to, nbytes, waits,
                                 blocking || event ? &own : NULL);
-    return finish(status, own, blocking, event);
+    return sdi_finish_own(status, own, blocking, event);
 }
 
 /* Between memory of the application and such memory: through a buffer, since what is before it in the queue may have

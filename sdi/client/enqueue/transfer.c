@@ -173,6 +173,53 @@ cl_int sdi_host_access(cl_mem buffer, bool reads, bool writes)
     return CL_SUCCESS;
 }
 
+cl_int sdi_finish_own(cl_int status, cl_event own, bool blocking, cl_event *event)
+{
+    if (!status && blocking)
+        status = sdi_clWaitForEvents(1, &own);
+    if (own && event && !status)
+        *event = own;
+    else if (own)
+        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
+    return status;
+}
+
+/* The box of a transfer that begins at `offset`; pitches of 0: it has no gaps. */
+static struct sdi_box box_at(const struct sdi_transfer *shape, size_t offset, size_t row, size_t slice)
+{
+    const size_t *region = shape->region;
+    struct sdi_box box = {.offset = offset, .region = {region[0], region[1], region[2]}};
+    box.row = row ? row : region[0];
+    box.slice = slice ? slice : box.row * region[1];
+    box.end = offset + (region[2] - 1) * box.slice + (region[1] - 1) * box.row + region[0];
+    return box;
+}
+
+/* The fine-grained region that has all the application's bytes of a transfer, and the box that these are of it; or NULL. */
+static cl_mem find_fine(cl_mem buffer, const struct sdi_transfer *shape, const struct sdi_box *inside,
+                        struct sdi_box *outside)
+{
+    size_t offset;
+    cl_mem region = sdi_region_of(shape->host, &offset);
+    if (!region || !(region->hosted || sdi_is_fine(region)) || region->context != buffer->context)
+        return NULL;
+    *outside = box_at(shape, offset, shape->host_row, shape->host_slice);
+    size_t begin = buffer->origin + inside->offset, end = buffer->origin + inside->end;
+    bool is_itself = buffer->root == region && begin < outside->end && outside->offset < end;
+    return outside->end <= region->nbytes && !is_itself ? region : NULL;
+}
+
+/* Kernels behind it see what is in the region then, and it what kernels before it left there. */
+static cl_int copy_fine(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking, bool to_buffer,
+                        const struct sdi_box *inside, cl_mem region, const struct sdi_box *outside, struct sdi_waits waits,
+                        cl_event *event)
+{
+    cl_event own = NULL, *wanted = blocking || event ? &own : NULL;
+    cl_int status = to_buffer ? sdi_copy(queue, type, region, outside, buffer, inside, waits, wanted)
+                              : sdi_copy(queue, type, buffer, inside, region, outside, waits, wanted);
+    return sdi_finish_own(status, own, blocking, event);
+}
+
 cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking,
                         struct sdi_transfer *shape, struct sdi_waits waits, cl_event *event)
 {
@@ -181,6 +228,10 @@ cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, boo
         status = sdi_host_access(buffer, !shape->to_arena, shape->to_arena);
     if (status)
         return status;
+    struct sdi_box inside = box_at(shape, shape->offset, shape->arena_row, shape->arena_slice), outside;
+    cl_mem region = find_fine(buffer, shape, &inside, &outside);
+    if (region)
+        return copy_fine(queue, buffer, type, blocking, shape->to_arena, &inside, region, &outside, waits, event);
     shape->root = buffer->root;
     shape->offset += buffer->origin;
     shape->total = shape->region[0] * shape->region[1] * shape->region[2];

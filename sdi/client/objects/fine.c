@@ -132,14 +132,31 @@ static size_t in_pages(size_t nbytes)
     return (nbytes + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES;
 }
 
+/* Of so many bytes at `at` in the arena those before its file, which is a mapping of its own. */
+static size_t before_file(const char *at, size_t nbytes)
+{
+    const size_t from = (size_t)(at - sdi_session.arena), file = sdi_session.file_offset;
+    return from >= file ? 0 : SDI_MIN(file - from, nbytes);
+}
+
+/* Whether these bytes are seen at `to`; `old_nbytes` of 0: there, too, as they are shared, or else no longer at `from`. */
+static bool move(char *from, size_t old_nbytes, size_t nbytes, char *to)
+{
+    return !nbytes || mremap(from, old_nbytes, nbytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+}
+
 /* Client lock held. */
 static bool set_apart(cl_mem region)
 {
     char *at = region->bytes;
-    size_t nbytes = in_pages(region->nbytes);
-    char *bytes = mremap(at, 0, nbytes, MREMAP_MAYMOVE); /* of a shared mapping: one more of the same bytes */
+    size_t nbytes = in_pages(region->nbytes), before = before_file(at, nbytes);
+    char *bytes = mmap(NULL, nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (bytes == MAP_FAILED)
         return false;
+    if (!move(at, 0, before, bytes) || !move(at + before, 0, nbytes - before, bytes + before)) {
+        munmap(bytes, nbytes);
+        return false;
+    }
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     if (mmap(at, nbytes, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) {
         munmap(bytes, nbytes);
@@ -166,8 +183,9 @@ cl_int sdi_region_apart(cl_mem region)
 
 bool sdi_region_together(cl_mem region)
 {
-    size_t nbytes = in_pages(region->nbytes);
-    if (mremap(region->bytes, nbytes, nbytes, MREMAP_MAYMOVE | MREMAP_FIXED, region->host_ptr) == MAP_FAILED)
+    size_t nbytes = in_pages(region->nbytes), before = before_file(region->host_ptr, nbytes), rest = nbytes - before;
+    if (!move(region->bytes, before, before, region->host_ptr)
+        || !move(region->bytes + before, rest, rest, region->host_ptr + before))
         return false;
     region->bytes = region->host_ptr;
     region->host_ptr = NULL;
