@@ -69,6 +69,42 @@ def test_programs_compute_the_same_bytes_with_a_file(
     assert list(files.iterdir()) == []
 
 
+FINE_GRAINED = """
+import ctypes
+import numpy as np
+import pyopencl as cl
+context = cl.Context(next(p for p in cl.get_platforms() if p.name == "SDI").get_devices())
+queue = cl.CommandQueue(context)
+source = "__kernel void more(__global uint *a) { a[get_global_id(0)] += get_global_id(0); }"
+more = cl.Program(context, source).build().more
+count = 1 << 19
+ids = np.arange(count, dtype=np.uint32)
+flags = cl.svm_mem_flags.READ_WRITE | cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
+for turn in range(2):
+    region = cl.SVMAllocation(context, ids.nbytes, 0, flags, queue)
+    seen = np.ctypeslib.as_array((ctypes.c_uint * count).from_address(region.svm_ptr))
+    seen[:] = turn
+    for _ in range(2):
+        more(queue, (count,), None, region)
+        queue.finish()
+        seen += np.uint32(1)
+    print((seen == 2 * ids + turn + 2).all())
+    region.release()
+    buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=ids)  # where the region was
+    more(queue, (count,), None, buffer)
+    found = np.empty_like(ids)
+    cl.enqueue_copy(queue, found, buffer)
+    print((found == 2 * ids).all())
+    buffer.release()
+"""
+
+
+def test_a_fine_grained_region_may_lie_in_memory_and_in_the_file(tmp_path: Path) -> None:
+    environ = image_environ(2, SDI_FINE_GRAIN="copies", SDI_HOST_MEMORY="1M", SDI_SPILL=f"{tmp_path}:64M")
+    ended = run([sys.executable, "-c", FINE_GRAINED], environ, 100.0)
+    assert ended.returncode == 0 and ended.stdout.split() == ["True"] * 4, ended.describe()
+
+
 APPLICATION = """
 import sys
 import numpy as np

@@ -132,12 +132,34 @@ static size_t in_pages(size_t nbytes)
     return (nbytes + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES;
 }
 
+/* Of `nbytes` from `at` in the arena on, how many come before those that lie in a file, which are mapped by themselves;
+ * all of them where that is no border inside. */
+static size_t before_file(const char *at, size_t nbytes)
+{
+    size_t offset = (size_t)(at - sdi_session.arena);
+    return offset < sdi_session.file_offset ? SDI_MIN(nbytes, sdi_session.file_offset - offset) : nbytes;
+}
+
+/* One more mapping of the same bytes of the arena, anywhere; MAP_FAILED: no room. */
+static char *map_again(char *at, size_t nbytes)
+{
+    size_t first = before_file(at, nbytes);
+    char *bytes = mremap(at, 0, nbytes, MREMAP_MAYMOVE); /* of a shared mapping: its bytes, and what comes behind */
+    if (bytes == MAP_FAILED || first == nbytes)
+        return bytes;
+    int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+    if (mremap(at + first, 0, nbytes - first, flags, bytes + first) != MAP_FAILED)
+        return bytes;
+    munmap(bytes, nbytes);
+    return MAP_FAILED;
+}
+
 /* Client lock held. */
 static bool set_apart(cl_mem region)
 {
     char *at = region->bytes;
     size_t nbytes = in_pages(region->nbytes);
-    char *bytes = mremap(at, 0, nbytes, MREMAP_MAYMOVE); /* of a shared mapping: one more of the same bytes */
+    char *bytes = map_again(at, nbytes);
     if (bytes == MAP_FAILED)
         return false;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
@@ -166,10 +188,13 @@ cl_int sdi_region_apart(cl_mem region)
 
 bool sdi_region_together(cl_mem region)
 {
-    size_t nbytes = in_pages(region->nbytes);
-    if (mremap(region->bytes, nbytes, nbytes, MREMAP_MAYMOVE | MREMAP_FIXED, region->host_ptr) == MAP_FAILED)
+    char *at = region->host_ptr, *bytes = region->bytes;
+    size_t nbytes = in_pages(region->nbytes), first = before_file(at, nbytes), rest = nbytes - first;
+    int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+    if (mremap(bytes, first, first, flags, at) == MAP_FAILED
+        || (rest && mremap(bytes + first, rest, rest, flags, at + first) == MAP_FAILED))
         return false;
-    region->bytes = region->host_ptr;
+    region->bytes = at;
     region->host_ptr = NULL;
     return true;
 }
