@@ -111,6 +111,10 @@ def lines(found: RunPrediction, source: MeasuredCosts, factor: float) -> list[st
         f"the same on {own}, predicted: {found.own.end_ns / 1e6:.1f} ms ({100 * found.off:+.1f} %)",
         *_costs_text(source),
     ]
+    if not session.is_complete:
+        made.append(
+            "the profile ends before its run did, as the service was killed: what is in it is predicted"
+        )
     if factor != 1.0:
         made.append(f"kernels are taken to be {factor:g} times as fast as in the profile")
     if kind_named(session.members[0].kind).is_host_processor:
@@ -185,6 +189,7 @@ def as_json(found: RunPrediction, source: MeasuredCosts) -> dict[str, Any]:
         "recorded": {
             "members": [member.name for member in session.members],
             "launches": len(session.launches),
+            "is_complete": session.is_complete,
             "measured_ns": found.program.measured_ns,
             "predicted_ns": found.own.end_ns,
             "around_ns": found.program.around_ns,

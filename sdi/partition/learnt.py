@@ -16,6 +16,7 @@ from sdi.partition.cost import Edges
 SIZES_MAX, KERNELS_MAX = 64, 1024
 """Of one kernel, and kernels of one program, of which something is kept."""
 _ASSIGNMENTS_MAX = 256
+_GROUPS_BITS_MAX = 3 * 64
 _RUNS_MAX = 8
 """After so many runs that took the times of other ways on trust, these are found out anew."""
 _LONGEST_NS = 1e15
@@ -209,12 +210,14 @@ def _entry(
     edges: list[list[list[object]]],
     runs: object,
 ) -> tuple[SizeKey, Learnt]:
-    return (_int(dims), _int(bits)), Learnt(
+    size = _int(dims), _int(bits)
+    _require(1 <= size[0] <= 3 and 0 <= size[1] <= _GROUPS_BITS_MAX)
+    return size, Learnt(
         {int(number): _float(ns) for number, ns in group_ns.items()},
         _triple(shape),
         _int(assignments),
         {_triple(of): tuple([_float(edge) for edge in at]) for of, at in edges},
-        _int(runs),
+        _count(runs),
     )
 
 

@@ -17,6 +17,8 @@ _GPUS, _CPUS = "pcie", "cpu"
 """Of members of which no table is told."""
 _FEW = 3
 """Of fewer no figure is taken."""
+_LEAST = 1e-6
+"""GB/s: what is slower is nothing to predict with."""
 
 
 class RatesError(ValueError):
@@ -57,8 +59,10 @@ class MachineCosts:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
                 raise RatesError(f"{name} = {value!r}: expected a number")
-            if value == 0 and not name.endswith("_us"):
-                raise RatesError(f"{name} = 0: expected more than that")
+            if value < _LEAST and not name.endswith("_us"):
+                raise RatesError(f"{name} = {value!r}: expected more than that")
+        if not isinstance(self.members_per_node, int):
+            raise RatesError(f"members_per_node = {self.members_per_node!r}: expected a whole number")
 
     def kind(self, of: str) -> MemberKind:
         """Members of a kind with these costs, for sdi's own choices."""
@@ -94,7 +98,9 @@ def named(name: str) -> MachineCosts:
         raise RatesError(f"{name}: no such file, and none of {', '.join(known)}") from error
     except OSError as error:
         raise RatesError(f"{name}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise RatesError(f"{name}: not a file of text") from error
+    except tomllib.TOMLDecodeError as error:
         raise RatesError(f"{name}: {error}") from error
     if len(tables) != 1:
         raise RatesError(f"{name}: expected one table, found {len(tables)}")

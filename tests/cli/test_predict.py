@@ -62,6 +62,17 @@ def test_a_recorded_run_is_predicted_as_a_table(folder: Path, capsys: pytest.Cap
     assert ["relax", str(STEPS)] in [row[:2] for row in rows] and "what holds it on 4:" in said
 
 
+def test_a_profile_that_was_cut_off_is_predicted_as_far_as_it_goes_and_that_is_said(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stream,) = folder.glob("service-*.jsonl")
+    lines = [line for line in stream.read_text().splitlines(True) if not line.startswith('["close"')]
+    (tmp_path / stream.name).write_text("".join(lines))
+    for where, is_said in ((folder, False), (tmp_path, True)):
+        assert main(["predict", str(where), "--members", "2"]) == 0
+        assert ("the profile ends before its run did" in capsys.readouterr().out) == is_said
+
+
 def test_as_json_with_rates_that_are_given(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main(["predict", str(folder), "--members", "1,8", "--rates", "h200", "--speed", "2", "--json"]) == 0

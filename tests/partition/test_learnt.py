@@ -65,6 +65,17 @@ def test_attempts_that_are_none_are_not_believed() -> None:
             from_json({**told, "members": wrong})
 
 
+@pytest.mark.parametrize(
+    ("dims", "bits", "runs"), [(1, 193, 0), (1, -1, 0), (0, 3, 0), (4, 3, 0), (1, 3, 10**30)]
+)
+def test_sizes_that_no_launch_has_are_not_believed(dims: int, bits: int, runs: int) -> None:
+    told = as_json(LearntProgram(NAME, MEMBERS, {"more": {(3, 192): Learnt({2: 1.0}, (2, 1, 1), 2, {})}}))
+    assert unpacked(json.dumps(told).encode()) is not None
+    entry = told["launches"]["more"][0]
+    told["launches"]["more"] = [[dims, bits, *entry[2:6], runs]]
+    assert unpacked(json.dumps(told).encode()) is None
+
+
 def test_what_one_knows_counts_before_what_only_the_other_knows() -> None:
     def learnt(ns: float) -> Learnt:
         return Learnt({1: ns}, (1, 1, 1), 1, {})

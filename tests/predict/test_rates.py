@@ -60,6 +60,29 @@ def test_a_file_with_an_error_is_refused_with_a_reason(tmp_path: Path, text: str
         named(str(path))
 
 
+@pytest.mark.parametrize(
+    ("figure", "why"),
+    [("members_per_node = 2.5", "whole number"), ("between_members_gb_per_s = 1e-320", "more than that")],
+)
+def test_figures_with_which_nothing_can_be_predicted_are_refused(
+    tmp_path: Path, figure: str, why: str
+) -> None:
+    own = FILE.read_text(encoding="utf-8").partition("[h200]")[2].partition("[h100]")[0]
+    name = figure.partition(" ")[0]
+    lines = [figure if line.startswith(f"{name} ") else line for line in own.splitlines()]
+    path = tmp_path / "mine.toml"
+    path.write_text("\n".join(["[mine]", *lines]), encoding="utf-8")
+    with pytest.raises(RatesError, match=why):
+        named(str(path))
+
+
+def test_a_file_that_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\x7fELF\xd0\x00")
+    with pytest.raises(RatesError, match="not a file of text"):
+        named(str(path))
+
+
 def test_a_name_that_is_no_file_names_those_that_there_are() -> None:
     with pytest.raises(RatesError, match="none of h200, h100, pcie, cpu"):
         named("/no/such/rates.toml")

@@ -69,6 +69,42 @@ def test_programs_compute_the_same_bytes_with_a_file(
     assert list(files.iterdir()) == []
 
 
+FINE_GRAINED = """
+import ctypes
+import numpy as np
+import pyopencl as cl
+context = cl.Context(next(p for p in cl.get_platforms() if p.name == "SDI").get_devices())
+queue = cl.CommandQueue(context)
+source = "__kernel void more(__global uint *a) { a[get_global_id(0)] += get_global_id(0); }"
+more = cl.Program(context, source).build().more
+count = 1 << 19
+ids = np.arange(count, dtype=np.uint32)
+flags = cl.svm_mem_flags.READ_WRITE | cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
+for turn in range(2):
+    region = cl.SVMAllocation(context, ids.nbytes, 0, flags, queue)
+    seen = np.ctypeslib.as_array((ctypes.c_uint * count).from_address(region.svm_ptr))
+    seen[:] = turn
+    for _ in range(2):
+        more(queue, (count,), None, region)
+        queue.finish()
+        seen += np.uint32(1)
+    print((seen == 2 * ids + turn + 2).all())
+    region.release()
+    buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=ids)  # where the region was
+    more(queue, (count,), None, buffer)
+    found = np.empty_like(ids)
+    cl.enqueue_copy(queue, found, buffer)
+    print((found == 2 * ids).all())
+    buffer.release()
+"""
+
+
+def test_a_fine_grained_region_may_lie_in_memory_and_in_the_file(tmp_path: Path) -> None:
+    environ = image_environ(2, SDI_FINE_GRAIN="copies", SDI_HOST_MEMORY="1M", SDI_SPILL=f"{tmp_path}:64M")
+    ended = run([sys.executable, "-c", FINE_GRAINED], environ, 100.0)
+    assert ended.returncode == 0 and ended.stdout.split() == ["True"] * 4, ended.describe()
+
+
 APPLICATION = """
 import sys
 import numpy as np
@@ -136,31 +172,6 @@ def test_on_a_full_disk_likewise(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (0, "3 -4\nright\n"), ended.describe()
     assert f"no room for 1.0 MiB more in {tmp_path}" in ended.stderr
     assert "No space left on device" in ended.stderr and len(ended.stderr.splitlines()) == 1
-
-
-REGIONS = """
-import numpy as np
-import pyopencl as cl
-from tests.programs.svm_fine import fine
-context = cl.create_some_context(interactive=False)
-queue = cl.CommandQueue(context)
-add = cl.Program(context, "kernel void add(global int *a) { a[get_global_id(0)] += 5; }").build().add
-for step in range(2):
-    regions = [fine(context, 400 << 10) for _ in range(6)]
-    for number, (region, raw) in enumerate(regions):
-        raw.view(np.int32)[:] = number
-        add.set_args(region)
-        cl.enqueue_nd_range_kernel(queue, add, (100 << 10,), None).wait()
-        assert (raw.view(np.int32) == number + 5).all(), number
-    del regions, region, raw
-print("right")
-"""
-
-
-def test_fine_grained_regions_may_lie_partly_in_a_file(tmp_path: Path) -> None:
-    environ = small(tmp_path, "1G") | {"SDI_FINE_GRAIN": "copies"}
-    ended = run([sys.executable, "-c", REGIONS], environ, 100.0)
-    assert (ended.returncode, ended.stdout) == (0, "right\n"), ended.describe()
 
 
 @pytest.mark.parametrize("who", ["service", "application"])

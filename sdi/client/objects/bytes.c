@@ -35,10 +35,11 @@ static void stream(char *to, const char *from, size_t nbytes)
     memcpy(to, from, nbytes);
 }
 
-/* Whether some of these bytes of the arena lie in a file. */
-static bool is_in_file(const char *arena, size_t nbytes)
+/* Whether some of these bytes lie in a file.  The client has those of a region that is apart outside the arena. */
+static bool is_in_file(cl_mem root, size_t offset, size_t nbytes)
 {
-    return (size_t)(arena - sdi_session.arena) + nbytes > sdi_session.file_offset;
+    const char *arena = root->is_region && root->host_ptr ? root->host_ptr : root->bytes;
+    return (size_t)(arena - sdi_session.arena) + offset + nbytes > sdi_session.file_offset;
 }
 
 /* For whole pages that hold all of `nbytes` from `at` on. */
@@ -90,7 +91,7 @@ static void copy_piece(const void *work, size_t piece)
     size_t begin = piece ? number * SDI_PIECE_NBYTES : run->offset;
     size_t nbytes = SDI_MIN((number + 1) * SDI_PIECE_NBYTES, run->offset + run->nbytes) - begin;
     char *arena = run->root->bytes + begin, *host = run->host + (begin - run->offset);
-    bool in_file = is_in_file(arena, nbytes);
+    bool in_file = is_in_file(run->root, begin, nbytes);
     if (!in_file)
         populate_arena(run->root, begin, nbytes);
     else if (nbytes >= POPULATE_NBYTES)

@@ -70,13 +70,16 @@ class SpillLedger:
             spare -= count
 
     def close(self) -> None:
-        """Nothing is taken any more; the last one takes the file away."""
+        """Nothing is taken any more; the last one takes the file away.  Once closed it stays so."""
+        if self._fd < 0:
+            return
         self._begin_turn()
         self._own.clear()
         self._lock(fcntl.F_UNLCK, 0, _TURN)
         if self._free(_TURN) == [(0, _TURN)]:
             os.unlink(self._path)
         os.close(self._fd)
+        self._fd = -1
 
     def _opened(self) -> int:
         found = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

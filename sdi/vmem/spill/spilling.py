@@ -168,7 +168,7 @@ class Spilling:
                 continue
             begin_ns = time.monotonic_ns()
             self._file.fetch(number * size, 2 * size if is_next else size)
-            libc.madvise(self._address(number), size, _POPULATE_READ)
+            self._advise(self._arena.address, number, _POPULATE_READ)
             with self._lock:
                 self.traffic.read_ns += time.monotonic_ns() - begin_ns
                 self.traffic.read_nbytes += size
@@ -179,7 +179,8 @@ class Spilling:
             if start < stop:
                 if self.is_stored(use):
                     self._file.zero(start, stop - start)
-                libc.madvise(self._address(0) + start, stop - start, _POPULATE_WRITE)
+                first = self._arena.address + self._arena.file_offset
+                libc.madvise(first + start, stop - start, _POPULATE_WRITE)
                 with self._lock:
                     for number in self._pieces.numbers(start, stop):
                         self._pieces.enter(number)
@@ -221,7 +222,7 @@ class Spilling:
                 self._file.write_out(number * size, size)
                 self._wrote(changed_nbytes, begin_ns)
             for address in self._arena.addresses:
-                libc.madvise(address + self._arena.file_offset + number * size, size, _DONTNEED)
+                self._advise(address, number, _DONTNEED)
             self._file.drop(number * size, size)
 
     def _wrote(self, nbytes: int, begin_ns: int) -> None:
@@ -229,8 +230,13 @@ class Spilling:
             self.traffic.written_ns += time.monotonic_ns() - begin_ns
             self.traffic.written_nbytes += nbytes
 
-    def _address(self, number: int) -> int:
-        return self._arena.address + self._arena.file_offset + number * self._pieces.piece_nbytes
+    def _advise(self, address: int, number: int, advice: int) -> None:
+        """For a piece in the mapping of the arena at ``address``: the last one may end before a whole piece,
+        and what others have behind it is not to be touched.
+        """
+        size, arena = self._pieces.piece_nbytes, self._arena
+        offset = arena.file_offset + number * size
+        libc.madvise(address + offset, min(size, arena.nbytes - offset), advice)
 
 
 class FileUse:

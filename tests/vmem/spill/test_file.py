@@ -46,6 +46,14 @@ def test_it_has_no_name_and_takes_room_for_what_is_reserved_alone(file: SpillFil
     assert file.most_nbytes == 3 * UNIT
 
 
+def test_a_file_that_ended_may_be_closed(tmp_path: Path) -> None:
+    made = SpillFile(tmp_path, UNIT)
+    made.end()
+    own = os.open(tmp_path, os.O_RDONLY)  # gets the number that the ledger had
+    made.close()
+    os.close(own)
+
+
 def test_folders_in_memory_are_known(file: SpillFile) -> None:
     made = SpillFile(Path("/dev/shm"), UNIT)
     made.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from pathlib import Path
 
@@ -164,6 +165,27 @@ def test_a_copy_is_cut_where_pieces_are_and_where_the_file_begins(spill: Spill) 
     rows = Region(0, 8, ((64, 100),))
     assert spilling.parts(offset, rows) == [rows]
     assert spilling.covers(1 << 20, 1) and not spilling.covers((1 << 20) - 1, 1)
+    spilling.close()
+    arena.close()
+
+
+def test_what_lies_behind_the_arena_is_not_touched_when_its_last_piece_goes(spill: Spill) -> None:
+    file = SpillFile(spill.folder, spill.limit_nbytes)
+    arena = Arena((1 << 16) + 20 * PIECE + PAGE_NBYTES, 1 << 16, file=file, file_offset=1 << 16)
+    spilling = Spilling(arena, file, CACHE_NBYTES)
+    with mmap.mmap(-1, arena.nbytes + PIECE, flags=mmap.MAP_PRIVATE) as others:
+        behind = noise(PIECE, 1)
+        others[arena.nbytes :] = behind
+        window = ctypes.c_char.from_buffer(others)
+        arena.addresses = [ctypes.addressof(window)]
+        for number in (20, *range(9)):
+            use, ticket = spilling.use((1 << 16) + number * PIECE, PAGE_NBYTES), Ticket()
+            use.until(ticket, PAGE_NBYTES)
+            ticket.complete()
+            idle(spilling)
+        assert spilling.traffic.written_nbytes >= PAGE_NBYTES
+        assert others[arena.nbytes :] == behind
+        del window
     spilling.close()
     arena.close()
 
