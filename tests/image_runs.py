@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,8 @@ MARK = "OCL_TEST_RUN"
 """Variable with a value of its own for each run, which all processes of the run inherit."""
 
 END_PATIENCE_S = 15.0
+WRITES_S = 2.0
+"""So long a service may take to write where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,56 @@ def run(
         stdout, stderr = process.communicate(given, timeout=timeout_s)
         returncode = process.returncode
     except subprocess.TimeoutExpired:
+        ask_services(mark)
         process.kill()
         kill_remaining(mark, patience_s=0.0)
         stdout, stderr = process.communicate()
     seconds = time.monotonic() - start
     return Run(returncode, stdout, stderr, seconds, kill_remaining(mark, END_PATIENCE_S))
+
+
+def ask_services(mark: str) -> None:
+    """Have the services of this run write to stderr where their threads stand."""
+    wanted = f"{MARK}={mark}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            descriptor = os.pidfd_open(int(folder.name))
+        except OSError:
+            continue
+        try:
+            is_service = b"sdi.service.main" in (folder / "cmdline").read_bytes().split(b"\0")
+            if is_service and wanted in (folder / "environ").read_bytes().split(b"\0"):
+                signal.pidfd_send_signal(descriptor, signal.SIGRTMIN)
+                select.select([descriptor], [], [], WRITES_S)  # it does not end by it
+        except OSError:
+            continue  # it has just ended, or belongs to somebody else
+        finally:
+            os.close(descriptor)
+
+
+def end_after(limit_s: float) -> Callable[[], None]:
+    """End this process, which was started by ``run``, if what is returned is not called in this time.
+
+    Both say where they stand then: this one and its services.
+    """
+
+    def end() -> None:
+        ask_services(os.environ.get(MARK, ""))
+        faulthandler.dump_traceback()
+        os._exit(1)
+
+    timer = threading.Timer(limit_s, end)
+    timer.daemon = True
+    timer.start()
+    faulthandler.dump_traceback_later(
+        limit_s + 2 * WRITES_S, exit=True
+    )  # where something holds Python's lock
+
+    def over() -> None:
+        timer.cancel()
+        faulthandler.cancel_dump_traceback_later()
+
+    return over
 
 
 def kill_remaining(mark: str, patience_s: float) -> tuple[str, ...]:

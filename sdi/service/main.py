@@ -8,6 +8,7 @@ The C client starts it at the application's first ``clGetDeviceIDs``; it ends wh
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import gc
 import logging
 import os
@@ -48,6 +49,7 @@ def main(arguments: list[str]) -> int:
     for end in (commands, notices):
         end.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(signal.SIGRTMIN)  # where its threads stand, to stderr
     threading.current_thread().name = "sdi-scheduler"
     sys.setswitchinterval(1e-5)
     limits.prepare()

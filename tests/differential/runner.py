@@ -7,7 +7,6 @@ digest of each written buffer after each launch, or the error.  ``OCL_TEST_PLATF
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import hashlib
 import struct
 import sys
@@ -18,6 +17,7 @@ import pyopencl as cl
 
 from tests.differential.expressions import INTS, PIXELS
 from tests.differential.writer import COUNTERS, ITEMS, Program, generate
+from tests.image_runs import end_after
 from tests.programs.runner import choose_device
 
 PAIR = struct.pack("<hhii", 3, 5, 7, 2)
@@ -101,7 +101,7 @@ def main() -> None:
     queue = cl.CommandQueue(context)
     with options.out.open("w") as out:
         for seed in range(options.first, options.first + options.count):
-            faulthandler.dump_traceback_later(options.limit, exit=True)
+            over = end_after(options.limit)
             out.write(f"{seed} ")
             out.flush()
             try:
@@ -110,8 +110,8 @@ def main() -> None:
             except cl.Error as error:
                 out.write(f"error {error.code}\n")
                 print(f"program {seed}: {str(error)[-1500:]}", file=sys.stderr)
+            over()
             out.flush()
-    faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ complete after each program, so that one that ends the process or hangs spoils n
 """
 
 import argparse
-import faulthandler
 import importlib
 import json
 import os
@@ -23,6 +22,7 @@ from typing import TypedDict
 import numpy as np
 import pyopencl as cl
 
+from tests.image_runs import end_after
 from tests.programs._kit import Outputs
 
 
@@ -88,7 +88,7 @@ def main() -> int:
     options.out.unlink(missing_ok=True)
     append(options.out, "", {})
     for name in options.only:
-        faulthandler.dump_traceback_later(options.limit, exit=True)
+        over = end_after(options.limit)
         reports[name] = ProgramReport(error="unfinished", lacks=False, seconds=0.0, kernels={})
         options.out.with_suffix(".json").write_text(json.dumps(reports, indent=1))
         start = time.perf_counter()
@@ -102,11 +102,11 @@ def main() -> int:
         except Exception:
             error = traceback.format_exc()
             print(error, file=sys.stderr, flush=True)
+        over()
         reports[name]["error"] = error
         reports[name]["seconds"] = seconds = time.perf_counter() - start
         said = "FAILED" if error is not None else "not run" if reports[name]["lacks"] else "ok"
         print(f"{name:<28}{seconds:8.3f} s  {said}", flush=True)
-    faulthandler.cancel_dump_traceback_later()
     options.out.with_suffix(".json").write_text(json.dumps(reports, indent=1))
 
     failed = [name for name, report in reports.items() if report["error"] is not None]
