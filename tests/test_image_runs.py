@@ -18,4 +18,3 @@ def test_a_program_that_hangs_is_ended_and_its_service_says_where_it_stands() ->
     ended = run([sys.executable, "-c", HANGS], image_environ(1), 60.0)
     assert ended.returncode == 1 and not ended.remained, ended.describe()
     assert 'sdi/service/main.py"' in ended.stderr and '"<string>", line 7 in <module>' in ended.stderr
-
