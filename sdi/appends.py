@@ -21,6 +21,8 @@ class Scalar(NamedTuple):
 
 SMALL = 1 << 31
 """Below it no number of 32 bits wraps around."""
+COPIES_MAX_NBYTES = 4 << 10
+"""So much of counters, or of what is watched, the player compares and adds up; of more Python does."""
 
 Polynomial = tuple[tuple[int, tuple[Scalar, ...]], ...]
 """A sum of products: a coefficient, and the arguments that it is multiplied with."""
@@ -115,6 +117,14 @@ def is_simple(appends: Sequence[Append]) -> bool:
     # Two indices that arguments say may turn out to be one.
     are_known = all(len(found) == 1 or not any(map(_scalars, found)) for found in indices.values())
     return are_known and all(len(found) == 1 for found in counters.values())
+
+
+def are_named(appends: Sequence[Append]) -> bool:
+    """Whether arguments alone say which counters hand out places, and where these begin."""
+    stores = [store for append in appends for store in append.stores]
+    return all(each.index is not None and not each.reads for each in appends) and not any(
+        store.stride or store.base for store in stores
+    )
 
 
 def are_small(appends: Sequence[Append], values: Sequence[object]) -> bool:

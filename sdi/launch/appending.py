@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdi.appends import SMALL, Append, AppendStore, Load, magnitude_of, value_of
 from sdi.devices.copying import across, download
+from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
@@ -28,8 +30,10 @@ from sdi.launch.arguments import ArgumentValue, BufferArgument
 from sdi.launch.chunks import one_by_one, reserve
 from sdi.launch.issue import Issuer, Started
 from sdi.launch.kernel import Binding
+from sdi.launch.recording import Change, Recording
 from sdi.launch.steps import Steps
-from sdi.vmem.directory import HOST, member_memory
+from sdi.launch.trials import Trial, trial_of
+from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.links import MEASURED_NBYTES
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 
@@ -81,9 +85,25 @@ class AppendedRange:
     block_nbytes: int
 
 
-Ran = tuple[list[Ticket], Sequence[AppendedRange] | None]
-"""A chunk that was issued: its tickets, those of its assignments first, and what it has appended; None where
-that depends on the order of work-items."""
+class RanChunk(NamedTuple):
+    """A chunk that was issued: its tickets, those of its assignments first, and what it has appended.
+
+    ``appended``: None where that depends on the order of work-items.  ``kept``: what it came to, where it
+    may be carried out again without Python.
+    """
+
+    tickets: list[Ticket]
+    appended: Sequence[AppendedRange] | None
+    kept: KeptLaunch | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptLaunch:
+    """``recording``: up to the kernels, which are ``kernels``; ``trial``: what comes then."""
+
+    recording: Recording
+    kernels: list[BoundKernel]
+    trial: Trial
 
 
 class Appender:
@@ -96,23 +116,29 @@ class Appender:
 
     def launch(
         self, binding: Binding, number: int, where: tuple[int, ...], everyone: Sequence[int], issue: Issue
-    ) -> Steps[Ran]:
+    ) -> Steps[RanChunk]:
         """Issue chunk ``number``, whose data have their places, on the members ``where``."""
+        kernel = binding.kernel
+        if kernel.was_tried:
+            kernel.was_tried = False
+            kernel.attempts.undone += 1
+            return RanChunk((yield from self._one_by_one(binding, number, where, everyone, issue)), None)
+        before = binding.launch_plan.chunks[number].states()
         started = self._issuer.start(binding, number, where, issue)
         counts, waits = self._counts(started, issue)
         bases = self._bases(binding, started, waits, issue)
         yield waits
         if not set(started.members) <= set(self._memory.members):
-            raise DeviceFailed(binding.kernel.model.name, "a member was lost while the launch waited")
+            raise DeviceFailed(kernel.model.name, "a member was lost while the launch waited")
         if any(ticket.error is not None for ticket in waits):
-            return self._failed(started, issue), ()
-        attempts = binding.kernel.attempts
-        if binding.kernel.model.watched:
+            return RanChunk(self._failed(started, issue), ())
+        attempts = kernel.attempts
+        if kernel.model.watched:
             changed = _changed_by(counts)
             if changed <= 1:
                 attempts.stood += 1
                 tickets = [*started.tickets, *self._issuer.finish(started, issue)]
-                return tickets, None if changed else ()
+                return RanChunk(tickets, None if changed else (), self._kept(binding, started, before))
         else:
             found = self._counted(binding, started, counts)
             pieces = None if found is None or bases is None else self._pieces(binding, started, found, bases)
@@ -122,10 +148,26 @@ class Appender:
                 plan.history.after_ns[len(plan.groups)] = len(plan.chunks) * self._after_ns(started, pieces)
                 moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
                 tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
-                return tickets, _appended(pieces)
+                return RanChunk(tickets, _appended(pieces), self._kept(binding, started, before))
         attempts.undone += 1
         self._issuer.undo(started)
-        return (yield from self._one_by_one(binding, number, where, everyone, issue)), None
+        return RanChunk((yield from self._one_by_one(binding, number, where, everyone, issue)), None)
+
+    def _kept(self, binding: Binding, started: Started, before: Sequence[State | None]) -> KeptLaunch | None:
+        """What the launch came to, which counted, if it may be carried out without Python from now on."""
+        after = started.chunk.states()
+        changes = [
+            Change(buffer.directory, old, new)
+            for buffer, old, new in zip(started.chunk.buffers, before, after, strict=True)
+            if old is not None and new is not None
+        ]
+        if len(changes) < len(before):
+            return None
+        trial = trial_of(self._memory, binding, changes, started.members, self._keeper(started))
+        if trial is None:
+            return None
+        started.recording.repeats(changes)
+        return KeptLaunch(started.recording, started.kernels, trial)
 
     def _failed(self, started: Started, issue: Issue) -> list[Ticket]:
         """A member did not do its part: who reads what was to be appended fails as it did."""

@@ -215,6 +215,7 @@ class Kernel:
     that counts.
     ``is_warm``: it ran before, so that what a launch takes is its work.
     ``attempts``: what became of launches that append.
+    ``was_tried``: members ran the next launch already, and that did not count.
     ``generation``: changes whenever a launch plan is to be chosen anew, and with it ``cell``, see ``follow``.
     """
 
@@ -241,6 +242,7 @@ class Kernel:
         self.plans = PlanMemory()
         self.is_warm = False
         self.attempts = Attempts()
+        self.was_tried = False
         self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None

@@ -22,7 +22,7 @@ from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans, bound_access
-from sdi.launch.appending import Appender, Ran
+from sdi.launch.appending import Appender, KeptLaunch, RanChunk
 from sdi.launch.arguments import (
     ArgumentValue,
     BufferArgument,
@@ -276,6 +276,7 @@ class Launcher:
             issue = issue.timed()
         tickets = []
         made: Issued | None = None
+        kept: KeptLaunch | None = None
         undone = kernel.attempts.undone
         patterns: tuple[CopyPattern, ...] = ()
         for number, chunk in enumerate(launch_plan.chunks):
@@ -299,7 +300,8 @@ class Launcher:
                 run = partial(self._run, binding, number, where, is_usual, issue)
                 issued = yield from self._verifier.launch(binding, run, issue)
             elif chunk.plan.is_attempt:
-                issued, _ = yield from self._appender.launch(binding, number, where, self._everyone, issue)
+                ran = yield from self._appender.launch(binding, number, where, self._everyone, issue)
+                issued, kept = ran.tickets, ran.kept
                 if is_measured and kernel.attempts.undone == undone:
                     self._measure(kernel, launch_plan, chunk, issued)
             else:
@@ -324,6 +326,10 @@ class Launcher:
             if recording is not None and made is not None and len(launch_plan.chunks) == 1:
                 recording.tally = self._counters.tally(kernel, launch_plan, where)
                 self._keep(binding, recording, made.kernels)
+            if kept is not None and self.player is not None and is_usual and not launch.prints:
+                kept.recording.tally = self._counters.tally(kernel, launch_plan, where)
+                kept.recording.allocations = launch_plan.chunks[0].allocations(where, None)
+                self.player.keep_launch(binding, kept.recording, kept.kernels, kept.trial)
             if self.player is not None:
                 history.refill(launch_plan.epoch)
         if recorder is not None:
@@ -335,11 +341,11 @@ class Launcher:
 
     def _run(
         self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
-    ) -> Steps[Ran]:
+    ) -> Steps[RanChunk]:
         """Issue a chunk that is verified."""
         if binding.launch_plan.chunks[number].plan.is_attempt:
             return (yield from self._appender.launch(binding, number, where, self._everyone, issue))
-        return self._issuer.issue(binding, number, where, is_usual, issue).tickets, ()
+        return RanChunk(self._issuer.issue(binding, number, where, is_usual, issue).tickets, ())
 
     def _require_members(self, launch: Launch) -> None:
         """Raise DeviceFailed where members were lost without which a launch can't run."""

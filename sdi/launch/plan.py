@@ -5,12 +5,12 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
 
-from sdi.appends import are_small, is_simple
+from sdi.appends import COPIES_MAX_NBYTES, are_named, are_small, is_simple
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange
@@ -128,6 +128,7 @@ class CutPlan:
 
     ``is_attempt``: only what the assignments did can tell whether one device could have done it, since each
     has a copy of its own of counters that hand out places, or of what at most one may change.
+    ``is_trial``: the player can tell, once it ran.
     ``refusal``: why that can't be told, for the user.  ``is_simple``: see ``sdi.appends``; what is appended
     counts then unless it lies outside of its buffer.
     """
@@ -138,6 +139,7 @@ class CutPlan:
     is_attempt: bool = False
     refusal: str = ""
     is_simple: bool = False
+    is_trial: bool = False
 
     @property
     def merged_nbytes(self) -> int:
@@ -279,20 +281,30 @@ def make_plan(
             refusal = f"uses results of atomic functions, and may read what others write: {', '.join(read)}"
         elif sum(each.nbytes for plan in apart.values() for each in plan.watched) > _WATCHED_MAX:
             refusal = "uses results of atomic functions on so many bytes that they take long to compare"
-    return CutPlan(
-        boxes,
-        tuple(
+    plans = tuple(
+        [
             apart[buffer_id]
             if buffer_id in apart
             else _buffer_plan(model, named, buffer, [by_buffer[buffer_id] for by_buffer in gathered])
             for buffer_id, buffer in buffers.items()
             if buffer_id in apart or buffer_id not in regions
-        ),
+        ]
+    )
+    return CutPlan(
+        boxes,
+        plans,
         images,
         is_attempt,
         refusal,
         is_simple(model.appends) and are_small(model.appends, values),
+        is_attempt and not images and are_named(model.appends) and _is_little(plans, apart),
     )
+
+
+def _is_little(plans: Sequence[BufferPlan], apart: Mapping[int, BufferPlan]) -> bool:
+    """Whether members have copies of few bytes, and nothing else is merged."""
+    merged = [(plan.buffer.id in apart, each.over.nbytes) for plan in plans for each in plan.merged]
+    return all(is_apart for is_apart, _ in merged) and sum(n for _, n in merged) <= COPIES_MAX_NBYTES
 
 
 def image_slabs(model: KernelModel, values: Sequence[ArgumentValue]) -> tuple[int | None, ...]:

@@ -10,13 +10,20 @@ from sdi.devices.issue import Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.launch.kernel import Binding
 from sdi.launch.recording import Recording
+from sdi.launch.trials import Trial
 
 
 class Replayer(Protocol):
     """Who executes recordings without Python: ``sdi/player``."""
 
-    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
-        """A launch that may be issued again was issued as ``recording``."""
+    def keep_launch(
+        self,
+        binding: Binding,
+        recording: Recording,
+        kernels: Sequence[BoundKernel],
+        trial: Trial | None = None,
+    ) -> None:
+        """A launch that may be issued again was issued as ``recording``; ``trial``: whether it counts."""
         ...
 
     def changed(self) -> None:

@@ -9,16 +9,17 @@ from math import prod
 from typing import Protocol
 
 from sdi.cells import Cells
-from sdi.devices.native import NativeLane, NativeLaunch, NativeMember
+from sdi.devices.native import NativeLane, NativeLaunch, NativeMember, NativePlace
 from sdi.intervals import ByteRange
 from sdi.launch.chunks import Chunk
 from sdi.launch.recording import Assignment, Change, Recording
+from sdi.launch.trials import Trial, TrialCopies, TrialStore
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
 from sdi.sampling.scalar_cases import ScalarCase
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
-from sdi.vmem.directory import HOST
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.transfers import Transfer
 from sdi.wire.layout import layout
@@ -78,6 +79,12 @@ class Builder:
         self.launches: list[tuple[int, NativeLaunch]] = []
         self.told: list[tuple[str | int, ...]] = []
         self.profiled = 0
+        self.watched: list[c.PlayerWatched] = []
+        self.handed: list[c.PlayerHanded] = []
+        self.stores: list[c.PlayerStore] = []
+        self.undone: list[tuple[int, int]] = []
+        self.moves: list[tuple[int, int, int, str]] = []
+        self.num_moves = self.num_tried = 0
         self._touched: dict[int, set[tuple[int, int]]] = {}
 
     def guard_layout(self, buffer: VirtualBuffer) -> bool:
@@ -261,6 +268,104 @@ class Builder:
         found = [self._player.segment(buffer, backing(buffer)) for buffer in recording.reached.buffers]
         return [(segment, c.WRITES_TOGETHER) for segment in dict.fromkeys(found)]
 
+    def trial(self, trial: Trial, copies: memoryview) -> bool:
+        """What tells whether the launch counts, and what happens then.
+
+        ``copies``: where those of members go.
+        """
+        for buffer, state in trial.undone:
+            cells = self._player.buffers.cells_of(buffer)
+            if cells is None:
+                return False
+            self.undone.append((cells[1], buffer.directory.number_of(state)))
+        self.num_tried = len(trial.members)
+        at = 0
+        for each in trial.copies:
+            stride = -(-each.over.nbytes // 8) * 8
+            nbytes = self.num_tried * stride
+            if at + nbytes > copies.nbytes or not self._copies_of(trial, each, copies[at : at + nbytes]):
+                return False
+            at += nbytes
+        first = len(self.ops)
+        for counter in trial.counters:
+            self.handed.append(
+                c.PlayerHanded(counter.copies, counter.element, counter.is_limited, 0, counter.most)
+            )
+            for store in counter.stores:
+                ends = store.over.start, store.over.stop
+                named = (len(self.handed) - 1, len(self.ops), store.buffer.id & 0xFFFFFFFF, 0)
+                self.stores.append(c.PlayerStore(*named, store.first, store.step, *ends))
+                if not all(self._move(trial, store, member) for member in trial.members):
+                    return False
+        self.num_moves = len(self.ops) - first
+        return True
+
+    def _copies_of(self, trial: Trial, of: TrialCopies, copies: memoryview) -> bool:
+        """Each member's copy goes where it is looked at."""
+        memory, segment = self._player.memory, self._player.segment(of.buffer, HOST)
+        host, over = of.buffer.dependencies[HOST], of.over
+        view = memory.memories.host_view(of.buffer, over)
+        if segment < 0:
+            return False
+        stride = copies.nbytes // len(trial.members)
+        for k, member in enumerate(trial.members):
+            native, place = self._player.members[member], self._place(of.buffer, member, over)
+            if place is None or not native.host(copies):
+                return False
+            op = c.PlayerOp(kind=c.OP_DOWNLOAD, lane=member, nbytes=over.nbytes)
+            op.object, op.from_, op.to = place.buffer, place.at, address(copies) + k * stride
+            uses = (of.buffer.dependencies[member_memory(member)].use((over,), ()), host.use((), (over,)))
+            self.uses.append((member, uses))
+            accesses = [(self._player.segment(of.buffer, member_memory(member)), 0)]
+            if not self._op(op, accesses, ("work", "append", member, over.nbytes, "append")):
+                return False
+        self.watched.append(
+            c.PlayerWatched(address(view), address(copies), over.nbytes, segment, of.element_nbytes)
+        )
+        return True
+
+    def _move(self, trial: Trial, store: TrialStore, member: int) -> bool:
+        """What a member appends goes to who keeps it, once it is known how much that is, and where."""
+        player, buffer, over = self._player, store.buffer, store.over
+        source = member_memory(member)
+        target = HOST if trial.keeper is None else member_memory(trial.keeper)
+        here = self._place(buffer, member, over)
+        if here is None:
+            return False
+        op = c.PlayerOp(kind=c.OP_NONE, lane=member)
+        if target == HOST:
+            view = player.memory.memories.host_view(buffer, over)
+            if not player.members[member].host(view):
+                return False
+            op.kind, op.object, op.size[1] = c.OP_DOWNLOAD, here.buffer, address(view)
+            writes = c.WRITES_BESIDE if not player.lanes[member].has_events else 1
+        else:
+            assert trial.keeper is not None
+            there, writes = self._place(buffer, trial.keeper, over), 1
+            if there is None or not player.members[trial.keeper].peer(player.members[member]):
+                return False
+            op.size[1] = there.at
+            if target != source:
+                op.kind, op.lane = c.OP_COPY, trial.keeper
+                op.object, op.other = (player.lanes[each].context for each in (trial.keeper, member))
+        op.size[0] = here.at
+        accesses: list[tuple[int, int]] = []
+        if target != source:
+            accesses = [(player.segment(buffer, source), 0), (player.segment(buffer, target), writes)]
+            ends = buffer.dependencies[source].use((over,), ()), buffer.dependencies[target].use((), (over,))
+            self.uses.append((op.lane, ends))
+            self.moves.append((len(self.ops), source, target, store.cause))
+        return self._op(op, accesses, ("copy", source, target, 0, store.cause, False))
+
+    def _place(self, buffer: VirtualBuffer, member: int, over: ByteRange) -> NativePlace | None:
+        """Where a member has these bytes."""
+        allocation = buffer.allocations[member]
+        if allocation is None or not allocation.holds(over):
+            return None
+        self.keep.append(allocation.device_buffer)
+        start = over.start - allocation.over.start
+        return self._player.members[member].place(allocation.device_buffer, start)
+
     def _op(self, op: c.PlayerOp, accesses: list[tuple[int, int]], told: tuple[str | int, ...]) -> bool:
         """``told``: what a profile says of it, see ``profile.replayed``."""
         if any(segment < 0 for segment, _ in accesses):
@@ -294,6 +399,10 @@ class Builder:
             accesses=(c.PlayerAccess * len(self.accesses))(*starmap(c.PlayerAccess, self.accesses)),
             holes=(c.Hole * len(self.holes))(*starmap(c.Hole, self.holes)),
             tests=(c.Test * len(self.tests))(*self.tests),
+            watched=(c.PlayerWatched * len(self.watched))(*self.watched),
+            handed=(c.PlayerHanded * len(self.handed))(*self.handed),
+            stores=(c.PlayerStore * len(self.stores))(*self.stores),
+            undone=(c.CellValue * len(self.undone))(*starmap(c.CellValue, self.undone)),
             block=bytes(self.block),
             build=build,
             block_nbytes=len(self.block),
@@ -318,6 +427,12 @@ class Builder:
             watch=self.watch,
             num_beside=self.num_beside,
             num_together=self.num_together,
+            num_moves=self.num_moves,
+            num_tried=self.num_tried,
+            num_watched=len(self.watched),
+            num_handed=len(self.handed),
+            num_stores=len(self.stores),
+            num_undone=len(self.undone),
             profiled=self.profiled,
         )
 

@@ -214,10 +214,54 @@ static void take_bytes(struct sdi_player *p, const struct recording *r, struct n
         page_has_taken(p, write->region[0]);
 }
 
+/* Give one operation to its lane, behind what it has to follow; a driver's error. */
+int recording_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct node *node,
+                      const char *record)
+{
+    const unsigned lane = lane_of(p, op, node->queue);
+    uint64_t needs[LANES_MAX] = {0};
+    int status = 0;
+    op_needs(p, r, op, &p->queues[node->queue], needs);
+    for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
+        if (needs[l])
+            status = lane_wait(p, lane, l, needs[l]);
+    if (status == 0)
+        status = lane_perform(p, lane, r, op, record, p->log ? (uint32_t)(node - p->nodes) + 1 : 0);
+    op_accessed(p, r, op, lane, p->lanes[lane].issued, true, true);
+    node->waits[lane] = p->lanes[lane].issued;
+    return status;
+}
+
+/* Whether nothing that an attempt moves has to wait for another lane whose members have no events in common. */
+bool recording_may_move(const struct sdi_player *p, const struct recording *r)
+{
+    for (uint32_t i = r->num_ops - r->num_moves; i < r->num_ops; i++)
+        for (uint32_t a = 0; a < r->ops[i].num_accesses; a++)
+            if (p->lanes[r->ops[i].lane].driver == DRIVER_OPENCL
+                && waits_elsewhere(p, &r->accesses[r->ops[i].first_access + a], &r->ops[i]))
+                return false;
+    return true;
+}
+
+/* Its command counts from now on. */
+void recording_counts(struct sdi_player *p, struct recording *r, struct node *node, int status)
+{
+    for (uint32_t i = 0; i < r->num_effects; i++)
+        p->cells[r->effects[i].cell] = r->effects[i].value;
+    for (uint32_t i = 0; i < r->num_budgets; i++)
+        p->cells[r->budgets[i]]--;
+    if (!r->runs++)
+        p->played[p->num_played++] = (uint32_t)(r - p->recordings);
+    node->status = status;
+    if (p->log)
+        node->issued_ns = sdi_player_now();
+}
+
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
+    const uint32_t num_ops = r->num_ops - r->num_moves;
     uint64_t waits[LANES_MAX], beside[BESIDE_MAX][LANES_MAX], numbers[BESIDE_MAX];
-    const struct group groups[] = {{0, r->num_beside}, {r->num_ops - r->num_together, r->num_together}};
+    const struct group groups[] = {{0, r->num_beside}, {num_ops - r->num_together, r->num_together}};
     const struct group *group = &groups[0];
     int status = group_needs(p, r, node, group, node->waits, beside);
     uint32_t done = 0;
@@ -229,7 +273,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     memcpy(waits, node->waits, sizeof waits);
     if (r->client == CLIENT_WRITES)
         take_bytes(p, r, node, record);
-    for (uint32_t i = 0; i < r->num_ops && status == 0; i++) {
+    for (uint32_t i = 0; i < num_ops && status == 0; i++) {
         const struct op *op = &r->ops[i];
         const unsigned lane = lane_of(p, op, node->queue);
         uint64_t needs[LANES_MAX];
@@ -276,15 +320,12 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     } else if (r->client != CLIENT_NONE && r->client != CLIENT_WRITES) {
         need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);
     }
-    for (uint32_t i = 0; i < r->num_effects; i++)
-        p->cells[r->effects[i].cell] = r->effects[i].value;
-    for (uint32_t i = 0; i < r->num_budgets; i++)
-        p->cells[r->budgets[i]]--;
-    if (!r->runs++)
-        p->played[p->num_played++] = (uint32_t)(r - p->recordings);
-    node->status = status;
-    if (p->log)
-        node->issued_ns = sdi_player_now();
+    if (r->num_watched && status == 0) {
+        node->stage = STAGE_TRYING;
+        p->attempt = own;
+    } else {
+        recording_counts(p, r, node, status);
+    }
     return status;
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
+from sdi.appends import COPIES_MAX_NBYTES
 from sdi.cells import CELL_POSTED, Cells
 from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
@@ -97,6 +98,7 @@ class Player:
         self.is_on = True
         self.is_running = False
         self.on_drop: Callable[[], None] = lambda: None
+        self._copies_at: memoryview | None = None
         self.keeper = Keeper(self)
 
     def close(self) -> None:
@@ -222,6 +224,8 @@ class Player:
     def sync(self) -> list[int]:
         """Have Python's tables say what recordings did; the events that the application let go."""
         self._learn()
+        if undone := self._quick.sdi_player_undone(self._handle):
+            self._undone(self._recorded[undone - 1])
         count = self._quick.sdi_player_played(self._handle, self._pairs)
         for at in range(count):
             recorded = self._recorded[self._pairs[2 * at]]
@@ -234,11 +238,26 @@ class Player:
         released = self._quick.sdi_player_released(self._handle)
         return list(self._released[:released])
 
+    def _undone(self, recorded: Recorded) -> None:
+        """Members ran a launch that does not count, and that Python is to run now."""
+        assert recorded.trial is not None
+        for buffer, _ in recorded.trial.undone:
+            buffer.directory.follow()
+        recorded.trial.kernel.was_tried = True
+        for transfer in recorded.transfers:
+            copy = transfer.copy
+            self.memory.accounting.repeated(copy.source, copy.target, transfer.nbytes, transfer.cause, 1)
+
     def _count(self, recorded: Recorded, runs: int) -> None:
         self._replayed += runs
         accounting = self.memory.accounting
         for change in recorded.changes:
             change.directory.follow()
+        if recorded.trial is not None:
+            recorded.trial.kernel.attempts.stood += runs
+        for op, source, target, cause in recorded.moves:
+            if nbytes := self._quick.sdi_player_moved(self._handle, recorded.number, op):
+                accounting.repeated(source, target, nbytes, cause, 1)
         for transfer in recorded.transfers:
             copy = transfer.copy
             accounting.repeated(copy.source, copy.target, transfer.nbytes, transfer.cause, runs)
@@ -334,6 +353,13 @@ class Player:
         owner.follow(self.cells)
         if owner.cell:
             self._with_cells.append(owner)
+
+    def copies_at(self) -> memoryview:
+        """See ``RecordingTable``."""
+        if self._copies_at is None:
+            nbytes = len(self.members) * COPIES_MAX_NBYTES
+            self._copies_at = self.memory.arena.view(self.memory.arena.allocate(nbytes), nbytes)
+        return self._copies_at
 
     def has(self, key: tuple[object, ...]) -> bool:
         """See ``RecordingTable``."""

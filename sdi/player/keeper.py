@@ -11,6 +11,7 @@ from sdi.devices.handles import BoundKernel
 from sdi.intervals import ByteRange
 from sdi.launch.kernel import Binding, Kernel
 from sdi.launch.recording import Change, Recording
+from sdi.launch.trials import Trial
 from sdi.partition.balance import ShareEpoch
 from sdi.partition.history import LaunchHistory
 from sdi.player import library as c
@@ -89,6 +90,10 @@ class RecordingTable(PlayerTables, Protocol):
         """Execute it from now on."""
         ...
 
+    def copies_at(self) -> memoryview:
+        """Where members' copies go that an attempt looks at: COPIES_MAX_NBYTES for each."""
+        ...
+
     def changed(self) -> None:
         """Nothing that was recorded is right any more."""
         ...
@@ -109,8 +114,17 @@ class Keeper:
         """What many recordings rest on is no more as it was."""
         self._table.changed()
 
-    def keep_launch(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
-        """Record a launch as it was issued if the player can issue it; ``LaunchHistory.refill`` follows."""
+    def keep_launch(
+        self,
+        binding: Binding,
+        recording: Recording,
+        kernels: Sequence[BoundKernel],
+        trial: Trial | None = None,
+    ) -> None:
+        """Record a launch as it was issued if the player can issue it; ``LaunchHistory.refill`` follows.
+
+        ``trial``: what tells whether it counts.
+        """
         launch, kernel, launch_plan = binding.launch, binding.kernel, binding.launch_plan
         chunk = launch_plan.chunks[0]
         if not launch.record or not self._table.is_on or len(chunk.buffers) > _GUARDED_MAX:
@@ -121,7 +135,10 @@ class Keeper:
         mask = bytearray(b"\xff" * len(record))
         tests: list[tuple[int, ScalarCase]] = []
         shaping, cases = kernel.counted(launch_plan.is_trivial)
+        fixed = frozenset[int]() if trial is None else trial.scalars
         for number, at, nbytes, counts in _scalars(kernel, record, shaping):
+            if number in fixed:
+                continue
             mask[at : at + nbytes] = counts
             holes.append((number, at, nbytes))
             if number in cases:
@@ -155,6 +172,8 @@ class Keeper:
             native = self._table.members[member].launch(bound, *shape)
             if native is None or not builder.launch(member, native, assignment, holes, chunk, together):
                 return
+        if trial is not None and not builder.trial(trial, self._table.copies_at()):
+            return
         self._table.add(
             builder,
             WireOp.NDRANGE,
@@ -171,6 +190,8 @@ class Keeper:
                 launch_plan,
                 recording,
                 builder.keep,
+                trial=trial,
+                moves=builder.moves,
             ),
             kernel.model.name,
         )

@@ -18,7 +18,7 @@ RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 """Why ``sdi_player_run`` returned: Python acts on a record; nothing to read, nothing in flight; the
 application has gone; another thread posted something; a driver refused; the next records are known, so that
 it is worth waiting until Python has nothing in flight; there are reports, and Python takes nothing over."""
-OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL = 0, 1, 2, 3, 4
+OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE = 0, 1, 2, 3, 4, 5
 WRITES_BESIDE = 2
 """It writes bytes that nothing else of its recording touches, so that what does need not come before it."""
 WRITES_TOGETHER = 3
@@ -32,12 +32,13 @@ CLIENT_SHOWN, CLIENT_WRITTEN = 6, 7
 them when it is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks
 at them when the command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to
 other bytes of the arena.  WRITTEN: the application has written them, early."""
-WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes")
+WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes", "undone")
 """What became of a record.  "played": executed by the player; else it was left to Python:
 
 "busy": that had commands in flight; "kind": its kind is never replayed; "queue": nor are those of its queue;
 "waits": it waits for what the player doesn't know; "unknown": it was not recorded yet; "guards": what it was
-recorded for has changed; "lanes": its bytes are still in use elsewhere.
+recorded for has changed; "lanes": its bytes are still in use elsewhere; "undone": members ran it, and it
+does not count.
 """
 
 _u32, _u64, _pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
@@ -89,7 +90,7 @@ class PlayerOp(ctypes.Structure):
 
     What follows means what its kind has it mean.  ``object``: function or kernel; device buffer; of a copy
     between GPUs the context of the target, ``other``: of the source.  ``to``, ``from_``: addresses, or
-    offsets in OpenCL buffers.
+    offsets in OpenCL buffers.  Of what an attempt moves ``size`` is where its source and target begin.
     """
 
     _fields_ = _fields(
@@ -116,7 +117,37 @@ class Test(ctypes.Structure):
     _fields_ = _fields("test", "u32 at nbytes is_signed reserved", "i64 lo hi modulus residue")
 
 
+class PlayerWatched(ctypes.Structure):
+    """Bytes of which each member of an attempt has a copy.
+
+    ``host_at``: where the host has them, its ``segment``; ``copies_at``: those of members, one behind the
+    other, each with a multiple of 8 bytes.
+    """
+
+    _fields_ = _fields("watched", "u64 host_at copies_at nbytes", "u32 segment element_nbytes")
+
+
+class PlayerHanded(ctypes.Structure):
+    """A counter that hands out places: ``element`` of what is ``watched``, at most ``most`` in the end."""
+
+    _fields_ = _fields("handed", "u32 watched element is_limited reserved", "i64 most")
+
+
+class PlayerStore(ctypes.Structure):
+    """What is stored for the places of a counter, ``handed``.
+
+    Place p begins at ``first`` + ``step`` p, in bytes of the buffer, and has abs(``step``) bytes.  All must
+    lie in [``start``, ``stop``).  ``op``: the first of the moves, one for each member.  ``buffer``: equal
+    ones are one.
+    """
+
+    _fields_ = _fields("store", "u32 handed op buffer reserved", "i64 first step start stop")
+
+
 for _name, _made in (
+    ("watched", PlayerWatched),
+    ("handed", PlayerHanded),
+    ("store", PlayerStore),
     ("hole", Hole),
     ("access", PlayerAccess),
     ("op", PlayerOp),
@@ -139,11 +170,16 @@ class Given(ctypes.Structure):
         "access* accesses",
         "hole* holes",
         "test* tests",
+        "watched* watched",
+        "handed* handed",
+        "store* stores",
+        "cell_value* undone",
         "u8* block",
         "u64 build block_nbytes client_nbytes client_at client_to",
         "u64 client_from client_stop client_slack",
         "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes num_tests",
         "u32 client client_segment client_shown blocking watch profiled num_beside num_together",
+        "u32 num_moves num_tried num_watched num_handed num_stores num_undone",
     )
 
 
@@ -235,6 +271,8 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_runs": (_u64, [_pointer, _u32]),
         "sdi_player_holds": (ctypes.c_bool, [_pointer, _u32]),
         "sdi_player_released": (_u32, [_pointer]),
+        "sdi_player_undone": (_u32, [_pointer]),
+        "sdi_player_moved": (_u64, [_pointer, _u32, _u32]),
         "sdi_player_buffer": (ctypes.c_bool, [_pointer, _u64, _u32, _u32, ctypes.POINTER(_u32)]),
         "sdi_player_no_buffer": (None, [_pointer, _u64]),
         "sdi_player_buffer_segment": (None, [_pointer, _u64, _u32]),

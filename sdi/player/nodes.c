@@ -102,6 +102,24 @@ void node_free(struct sdi_player *p, struct node *node)
     p->free_nodes = (uint32_t)(node - p->nodes) + 1;
 }
 
+/* The last of its queue was never there; nothing of it is in flight. */
+void node_take_back(struct sdi_player *p, struct node *node)
+{
+    struct queue *q = &p->queues[node->queue];
+    const uint32_t own = (uint32_t)(node - p->nodes) + 1;
+    uint32_t before = 0;
+    for (uint32_t at = q->first; at != own; at = p->nodes[at - 1].next)
+        before = at;
+    if (before)
+        p->nodes[before - 1].next = 0;
+    else
+        q->first = 0;
+    q->last = before;
+    p->num_behind -= node->behind != 0;
+    node_free(p, node);
+    p->num_nodes--;
+}
+
 /* An operation is over, of which a profile was told. */
 void node_told_of(struct sdi_player *p, struct node *node)
 {

@@ -271,7 +271,7 @@ static int play(struct sdi_player *p, bool may_play)
                 what = record_take(p, op, id, record, nbytes);
                 if (what == BROKEN || (what == FULL && player_look(p)))
                     return SDI_FAILED;
-                if (what == FULL && player_is_posted(p))
+                if (what == FULL && player_is_posted(p) && !p->attempt)
                     return SDI_POSTED;
                 if (what == FULL) {
                     profile_turn_ends(p, !since);
@@ -350,9 +350,13 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
     for (unsigned l = 0; p->num_untold && l < p->num_lanes; l++)
         if (lane_poll(p, l)) {
             p->num_untold = 0; /* nothing is played any more */
+            if (p->attempt)
+                attempt_fails(p);
             return SDI_FAILED;
         }
     int why = play(p, may_play);
+    if (why == SDI_FAILED && p->attempt)
+        attempt_fails(p);
     if (why == SDI_MEASURED)
         return why;
     profile_turn_ends(p, true);

@@ -112,6 +112,13 @@ struct recording {
     uint64_t runs; /* since Python last asked */
     uint32_t next; /* of the same bucket */
     uint32_t profiled; /* its number in a profile */
+    /* Of an attempt, see attempts.c: copies of counters, how they are looked at, and what cells say where it does not
+     * count.  The last `num_moves` operations come after that. */
+    struct watched *watched;
+    struct handed *handed;
+    struct store *stores;
+    struct cell_value *undone;
+    uint32_t num_moves, num_tried, num_watched, num_handed, num_stores, num_undone;
 };
 
 /* Bytes of a buffer in one memory: which copy wrote them last, and what has used them since.  A copy has its turn
@@ -126,7 +133,7 @@ struct segment {
     uint64_t launch_writers[LANES_MAX], launch_readers[LANES_MAX]; /* and copies that write beside each other */
 };
 
-enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1 };
+enum stage { STAGE_ISSUED = 0, STAGE_COPYING = 1, STAGE_TRYING = 2 };
 
 struct node {
     uint64_t id, sequence, submitted_ns, start_ns;
@@ -200,6 +207,8 @@ struct sdi_player {
     struct queue queues[QUEUES_MAX];
     unsigned num_queues;
     uint64_t sequence, last_id;
+    uint32_t attempt; /* a node + 1, which the next record is about; 0: none */
+    uint32_t undone;  /* a recording + 1 that Python has not heard of */
     char *data; /* what was received; [head, tail) is unread */
     size_t room, head, tail;
     char *record;
@@ -306,6 +315,13 @@ bool recording_awaits_copies(const struct sdi_player *p, const struct recording 
 bool recording_awaits_client(const struct sdi_player *p, const struct recording *r);
 bool recording_may_execute(struct sdi_player *p, const struct recording *r);
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record);
+int recording_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct node *node,
+                      const char *record);
+bool recording_may_move(const struct sdi_player *p, const struct recording *r);
+void recording_counts(struct sdi_player *p, struct recording *r, struct node *node, int status);
+enum taken attempt_take(struct sdi_player *p);
+void attempt_fails(struct sdi_player *p);
+void node_take_back(struct sdi_player *p, struct node *node);
 int player_look(struct sdi_player *p);
 enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes);
 bool record_is_known(struct sdi_player *p, uint32_t op, const char *record, size_t nbytes);
@@ -341,6 +357,8 @@ uint32_t sdi_player_reports(struct sdi_player *, struct report *);
 int sdi_player_profiled(struct sdi_player *, uint32_t lines);
 uint32_t sdi_player_logged(struct sdi_player *, const struct logged **log);
 uint32_t sdi_player_released(struct sdi_player *);
+uint32_t sdi_player_undone(struct sdi_player *);
+uint64_t sdi_player_moved(struct sdi_player *, uint32_t number, uint32_t op);
 bool sdi_player_buffer(struct sdi_player *, uint64_t id, uint32_t state, uint32_t stage, const uint32_t *fresh);
 void sdi_player_no_buffer(struct sdi_player *, uint64_t id);
 void sdi_player_buffer_segment(struct sdi_player *, uint64_t id, uint32_t segment);

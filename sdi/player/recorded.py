@@ -9,13 +9,18 @@ from sdi.commands import Command
 from sdi.devices.native import NativeLaunch
 from sdi.launch.kernel import LaunchPlan
 from sdi.launch.recording import Change, Recording
+from sdi.launch.trials import Trial
 from sdi.vmem.dependencies import Use
 from sdi.vmem.transfers import Transfer
 
 
 @dataclass(slots=True, eq=False)
 class Recorded:
-    """What Python keeps of a recording: to count its runs, and to take over what is in flight."""
+    """What Python keeps of a recording: to count its runs, and to take over what is in flight.
+
+    ``trial``: what tells whether it counts; ``moves``: its operations that move what is appended, by number:
+    from where, where to, and why.
+    """
 
     number: int
     key: tuple[object, ...]
@@ -28,3 +33,5 @@ class Recorded:
     keep: list[object]
     launches: list[tuple[int, NativeLaunch]] = field(default_factory=list)
     guards: list[tuple[int, int]] = field(default_factory=list)
+    trial: Trial | None = None
+    moves: Sequence[tuple[int, int, int, str]] = ()

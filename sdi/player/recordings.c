@@ -178,6 +178,10 @@ static void clear(struct recording *r)
     free(r->holes);
     free(r->tests);
     free(r->block);
+    free(r->watched);
+    free(r->handed);
+    free(r->stores);
+    free(r->undone);
     memset(r, 0, sizeof *r);
 }
 
@@ -220,8 +224,12 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->holes = copy_of(g->holes, g->num_holes * sizeof *g->holes);
     r->tests = copy_of(g->tests, g->num_tests * sizeof *g->tests);
     r->block = copy_of(g->block, g->block_nbytes);
+    r->watched = copy_of(g->watched, g->num_watched * sizeof *g->watched);
+    r->handed = copy_of(g->handed, g->num_handed * sizeof *g->handed);
+    r->stores = copy_of(g->stores, g->num_stores * sizeof *g->stores);
+    r->undone = copy_of(g->undone, g->num_undone * sizeof *g->undone);
     if (!(r->key && r->mask && r->guards && r->effects && r->budgets && r->ops && r->accesses && r->holes && r->tests
-          && r->block)) {
+          && r->block && r->watched && r->handed && r->stores && r->undone)) {
         clear(r);
         return -1;
     }
@@ -243,6 +251,12 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     r->watch = g->watch;
     r->num_beside = g->num_beside <= BESIDE_MAX ? g->num_beside : 0;
     r->num_together = g->num_together;
+    r->num_moves = g->num_moves;
+    r->num_tried = g->num_tried;
+    r->num_watched = g->num_watched;
+    r->num_handed = g->num_handed;
+    r->num_stores = g->num_stores;
+    r->num_undone = g->num_undone;
     r->profiled = g->profiled;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
     r->used = true;

@@ -136,6 +136,8 @@ static enum taken later(struct sdi_player *p)
 static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
 {
     const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
+    if (p->attempt)
+        return attempt_take(p);
     if (nbytes < sizeof(struct sdi_wire_header) + sizeof *command || command->slot >= SDI_NUM_SLOTS
         || id <= p->last_id)
         return NOT_MINE;
@@ -193,6 +195,13 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
         if (waits)
             return FULL;
     }
+    for (uint32_t i = 0; i < r->num_watched; i++) {
+        const struct segment *s = &p->segments[r->watched[i].segment];
+        if (s->client_reads)
+            return not_mine(p, WHY_LANES);
+        if (s->shown || s->showing)
+            return later(p);
+    }
     for (uint32_t i = 0; i < r->num_ops; i++)
         for (unsigned l = 0; l < p->num_lanes; l++)
             if (p->lanes[l].driver == DRIVER_OPENCL && l != r->ops[i].lane && needs[l] > p->lanes[l].reached)
@@ -200,7 +209,9 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     struct node *node = node_new(p, queue, id, command->slot, (uint32_t)(r - p->recordings));
     node_is_behind(p, node, &behind);
     memcpy(node->waits, needs, sizeof needs);
-    return recording_execute(p, r, node, record) ? REFUSED : TAKEN;
+    if (recording_execute(p, r, node, record))
+        return REFUSED;
+    return p->attempt ? attempt_take(p) : TAKEN;
 }
 
 static enum taken take_release(struct sdi_player *p, uint64_t id)

@@ -22,7 +22,7 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
-from sdi.launch.appending import AppendedRange, Ran
+from sdi.launch.appending import AppendedRange, RanChunk
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.counters import Counters
 from sdi.launch.kernel import Binding
@@ -68,7 +68,7 @@ class _Check:
 
     ``compared``: the buffers that it may write; ``written``: their ids.  ``verified`` fails when the results
     differ; ``over`` is done when the shadows are free again and never fails.  ``appended``: what has no
-    order, see ``Ran``.
+    order, see ``RanChunk``.
     """
 
     binding: Binding
@@ -107,7 +107,9 @@ class Verifier:
         self._idle = completed()
         self._left_out: set[str] = set()
 
-    def launch(self, binding: Binding, run: Callable[[], Steps[Ran]], issue: Issue) -> Steps[list[Ticket]]:
+    def launch(
+        self, binding: Binding, run: Callable[[], Steps[RanChunk]], issue: Issue
+    ) -> Steps[list[Ticket]]:
         """Issue a split launch by ``run``, and all that verifies it; it is done when the tickets are."""
         if any(buffer.is_in_place for buffer in binding.launch_plan.reached.buffers):
             self._leave_out(binding.kernel.model.name)
@@ -128,7 +130,7 @@ class Verifier:
         kept = self._keep(check, buffers, issue)
         downloads = self._run_whole(check, buffers, kept, issue) if reached else []
         try:
-            tickets, check.appended = yield from run()
+            tickets, check.appended, _ = yield from run()
         except (ClError, DeviceFailed):
             self._idle = _over([*kept.values(), *downloads])
             raise

@@ -1,0 +1,65 @@
+"""Launches that use results of atomics are carried out by the player, and are right."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sdi.profile.analyse.stream import read_profile
+from sdi.profile.analyse.tables import make_tables
+from tests.image_runs import image_environ, plain_environ, run
+
+
+def repeated(seed: int, steps: int, environ: dict[str, str]) -> str:
+    """What the program printed once all that its kernels left was right."""
+    done = run([sys.executable, "-m", "tests.launch.repeated_appends", str(seed), str(steps)], environ, 200.0)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    return done.stdout
+
+
+def counted(path: Path) -> dict[str, Any]:
+    """The counters of a run."""
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("members", [2, 3, 5, 8])
+def test_what_is_launched_again_leaves_what_one_device_leaves(tmp_path: Path, members: int) -> None:
+    stats = tmp_path / "stats.json"
+    image = image_environ(members, SDI_SPLIT="always", SDI_STATS=str(stats))
+    for seed in (members, 100 + members):
+        assert repeated(seed, 40, image) == repeated(seed, 40, plain_environ())
+        found = counted(stats)
+        assert found["records"]["NDRANGE"]["played"] > 40
+        split = {name: each["launches_split"] for name, each in found["kernels"].items()}
+        assert min(split["every"], split["pairs"], split["search"]) > 0 and sum(split.values()) > 100
+
+
+def test_what_does_not_count_runs_again_once(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    repeated(3, 40, image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats)))
+    found = counted(stats)
+    undone = sum(each["attempts_undone"] for each in found["kernels"].values())
+    assert 0 < found["records"]["NDRANGE"]["undone"] <= undone
+
+
+def test_without_the_player_it_is_the_same(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    image = image_environ(3, SDI_SPLIT="always", SDI_PLAYER="off", SDI_STATS=str(stats))
+    assert repeated(7, 25, image) == repeated(7, 25, plain_environ())
+    assert "played" not in counted(stats)["records"].get("NDRANGE", {})
+
+
+def test_a_profile_knows_what_was_carried_out_without_python(tmp_path: Path) -> None:
+    profile = tmp_path / "profile"
+    repeated(11, 40, image_environ(3, SDI_SPLIT="always", SDI_PROFILE=str(profile)))
+    found = make_tables(read_profile(profile))
+    rows = {row.name: row for row in found.kernels}
+    assert {"every", "below", "pairs", "search"} <= set(rows)
+    assert sum(rows[name].replays for name in ("every", "below", "pairs", "search")) > 20
+    asked_ns = found.wall_ns - found.lost_ns("application")
+    assert found.lost_ns("unexplained") <= 0.05 * asked_ns
