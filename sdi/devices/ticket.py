@@ -51,8 +51,10 @@ class Ticket:
         self.error = error
         self.start_ns = start_ns
         self.end_ns = end_ns
-        self.native = None
         self.done = True
+        self.native = (
+            None  # not before: one that is neither done nor issued is held back, and will be released
+        )
         # Most tickets have no callbacks: then this takes no lock.  One that is added meanwhile sees ``done``.
         if self._callbacks is not None and (callbacks := self._take()):
             pending = _running.get(threading.get_ident())

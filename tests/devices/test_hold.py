@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sdi.devices.hold import Failed, HeldTicket, Hold, release
 from sdi.devices.ticket import Ticket
 
@@ -43,6 +45,28 @@ def test_where_another_driver_does_it_has_to_be_done() -> None:
     assert (one.given, other.given) == (["first"], [])
     first.complete()
     assert other.given == ["second"]
+
+
+class Looked(HeldTicket):
+    """``look`` is called at the moment when it forgets its handle."""
+
+    look: Callable[[], object] = staticmethod(lambda: None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """See above."""
+        super().__setattr__(name, value)
+        if name == "native" and value is None:
+            self.look()
+
+
+def test_what_comes_while_an_operation_completes_is_not_held_back_for_ever() -> None:
+    order = object()
+    one, other = Lane(order), Lane(order)
+    first = Looked(one, one.hold, lambda: None, (), "first")
+    one.hold.add(first, ())
+    first.look = lambda: other.issue("second", first)
+    first.complete()
+    assert (one.given, other.given) == (["first"], ["second"]) and other.hold.is_empty()
 
 
 def test_a_long_row_of_operations_is_released_without_recursion() -> None:
