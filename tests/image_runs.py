@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,8 +105,8 @@ def run(
     return Run(returncode, stdout, stderr, seconds, kill_remaining(mark, END_PATIENCE_S))
 
 
-def ask_services(mark: str) -> None:
-    """Have the services of this run write to stderr where their threads stand."""
+def _processes(mark: str) -> Iterator[tuple[int, str]]:
+    """Of each process with this mark a descriptor, which is open for the moment, and its id and command line."""
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -113,14 +114,22 @@ def ask_services(mark: str) -> None:
         except OSError:
             continue
         try:
-            is_service = b"sdi.service.main" in (folder / "cmdline").read_bytes().split(b"\0")
-            if is_service and wanted in (folder / "environ").read_bytes().split(b"\0"):
-                signal.pidfd_send_signal(descriptor, signal.SIGRTMIN)
-                select.select([descriptor], [], [], WRITES_S)  # it does not end by it
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                name = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                yield descriptor, f"{folder.name}: {name}"
         except OSError:
             continue  # it has just ended, or belongs to somebody else
         finally:
             os.close(descriptor)
+
+
+def ask_services(mark: str) -> None:
+    """Have the services of this run write to stderr where their threads stand."""
+    for descriptor, name in _processes(mark):
+        if " sdi.service.main " in name:
+            with suppress(OSError):
+                signal.pidfd_send_signal(descriptor, signal.SIGRTMIN)
+                select.select([descriptor], [], [], WRITES_S)  # it does not end by it
 
 
 def end_after(limit_s: float) -> Callable[[], None]:
@@ -151,23 +160,11 @@ def end_after(limit_s: float) -> Callable[[], None]:
 def kill_remaining(mark: str, patience_s: float) -> tuple[str, ...]:
     """Wait until all processes with this mark have ended; those that take too long are killed and named."""
     deadline = time.monotonic() + patience_s
-    wanted = f"{MARK}={mark}".encode()
     remained = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            descriptor = os.pidfd_open(int(folder.name))
-        except OSError:
-            continue
-        try:
-            if wanted not in (folder / "environ").read_bytes().split(b"\0"):
-                continue
-            name = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-            if not ended:
-                remained.append(f"{folder.name}: {name}")
+    for descriptor, name in _processes(mark):
+        ended, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        if not ended:
+            remained.append(name)
+            with suppress(OSError):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        except OSError:
-            continue  # it has just ended, or belongs to somebody else
-        finally:
-            os.close(descriptor)
     return tuple(remained)
