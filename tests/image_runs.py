@@ -106,7 +106,7 @@ def run(
 
 
 def _processes(mark: str) -> Iterator[tuple[int, str]]:
-    """Of each process with this mark a descriptor, which is open for the moment, and its id and command line."""
+    """Of each process with this mark: a descriptor, open for the moment; its id and command line."""
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
