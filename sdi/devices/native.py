@@ -89,6 +89,11 @@ class NativeMember(Protocol):
     def peer(self, source: NativeMember | None) -> bool:
         """Whether a copy from a buffer of ``source`` is one operation of the driver."""
 
+    def fetch(
+        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
+    ) -> NativeLaunch | None:
+        """A kernel that brings so many bytes of ``source``; None where the driver's copy is as good."""
+
     def marker(self) -> Ticket:
         """Done when all that was given to the lane is."""
 

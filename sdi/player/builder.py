@@ -129,13 +129,13 @@ class Builder:
         member = (source if target == HOST else target) - 1
         native = player.members[member]
         op = c.PlayerOp(lane=member, nbytes=over.nbytes)
-        places: dict[int, int] = {}
+        places: dict[int, NativePlace] = {}
         for end in (source, target):
             if end == HOST:
                 view = memory.memories.host_view(buffer, over)
                 if not native.host(view):
                     return False
-                places[end] = address(view)
+                places[end] = NativePlace(0, address(view))
                 continue
             allocation = memory.memories.allocation(buffer, end - 1)
             place = player.members[end - 1].place(
@@ -144,14 +144,18 @@ class Builder:
             if place is None:
                 return False
             op.object = place.buffer
-            places[end] = place.at
+            places[end] = place
             self.keep.append(allocation.device_buffer)
-        op.from_, op.to = places[source], places[target]
+        op.from_, op.to = places[source].at, places[target].at
         if HOST not in (source, target):
             if not native.peer(player.members[source - 1]):
                 return False
             op.kind = c.OP_COPY
             op.object, op.other = (player.lanes[end - 1].context for end in (target, source))
+            fetch = native.fetch(player.members[source - 1], places[target], places[source], over.nbytes)
+            if fetch is not None:
+                op.kind = c.OP_FETCH
+                self._kernel(op, fetch)
         else:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
         # No byte is brought twice.  Members without events in common need none for that.
@@ -228,12 +232,8 @@ class Builder:
         together: Sequence[tuple[int, int]] = (),
     ) -> bool:
         """One assignment.  ``together``: its accesses to what all of them use in one memory."""
-        op = c.PlayerOp(kind=c.OP_LAUNCH, lane=member, object=native.kernel)
-        op.size[:], op.local[:] = native.size, native.local_size
-        op.shared, op.dim = native.shared_nbytes, native.work_dim
-        self.block += bytes(-len(self.block) % 16)
-        op.block_at, op.block_nbytes = len(self.block), len(native.block)
-        self.block += native.block
+        op = c.PlayerOp(kind=c.OP_LAUNCH, lane=member)
+        self._kernel(op, native)
         op.first_hole = len(self.holes)
         for argument, at, nbytes in scalars:
             to = native.scalars.get(argument)
@@ -241,7 +241,6 @@ class Builder:
                 return False
             self.holes.append((at + _PREFIX.size, to, nbytes))
         op.num_holes = len(self.holes) - op.first_hole
-        self.keep.append(native.keep)
         self.launches.append((member, native))
         accesses = [*together]
         for used, use in zip(chunk.plan.buffers, assignment.uses, strict=True):
@@ -253,6 +252,15 @@ class Builder:
                 accesses.append((segment, 1))
         self.uses.append((member, assignment.uses))
         return self._op(op, accesses, ("piece", member, prod(assignment.groups)))
+
+    def _kernel(self, op: c.PlayerOp, native: NativeLaunch) -> None:
+        op.object = native.kernel
+        op.size[:], op.local[:] = native.size, native.local_size
+        op.shared, op.dim = native.shared_nbytes, native.work_dim
+        self.block += bytes(-len(self.block) % 16)
+        op.block_at, op.block_nbytes = len(self.block), len(native.block)
+        self.block += native.block
+        self.keep.append(native.keep)
 
     def together(self, recording: Recording) -> list[tuple[int, int]] | None:
         """Accesses of each assignment to what all of them use in one memory; None where there are too many

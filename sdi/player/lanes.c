@@ -1,10 +1,10 @@
 /* Lanes: what is given to a driver, in order, and how far it has come. */
 #include "player.h"
 
+#include <sched.h>
 #include <string.h>
-#include <unistd.h>
 
-static int enter(struct sdi_player *p, const struct lane *lane)
+int lane_enter(struct sdi_player *p, const struct lane *lane)
 {
     if (p->current == lane->context)
         return 0;
@@ -37,42 +37,87 @@ uint64_t lane_beside(const struct sdi_player *p, unsigned number)
     return found;
 }
 
-static void put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
+static struct mark *put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
 {
-    struct mark mark = {.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
-    *lane_mark_at(lane, lane->num_marks++) = mark;
+    struct mark *mark = lane_mark_at(lane, lane->num_marks++);
+    *mark = (struct mark){.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
+    return mark;
 }
 
-static void drop_event(struct sdi_player *p, struct lane *lane, void *event, bool is_timed)
+/* `used`: by calls up to this one, some of which an issuer may have yet to make. */
+static void drop_event(struct sdi_player *p, struct lane *lane, void *event, bool is_timed, uint64_t used)
 {
     struct spare *spare = &lane->spare[is_timed];
-    if (lane->driver == DRIVER_OPENCL)
+    if (lane->driver == DRIVER_OPENCL) {
         p->opencl.event_free(event);
-    else if (spare->count < sizeof spare->events / sizeof *spare->events)
-        spare->events[spare->count++] = event;
-    else
+        return;
+    }
+    if (spare->count == SPARE_MAX && issuers_passed(p, used)) {
         p->cuda.event_free(event);
+        return;
+    }
+    if (spare->count == SPARE_MAX) { /* then the oldest one */
+        while (!issuers_passed(p, spare->events[spare->first].used))
+            sched_yield();
+        p->cuda.event_free(spare->events[spare->first].event);
+        spare->first = (spare->first + 1) % SPARE_MAX;
+        spare->count--;
+    }
+    const unsigned at = (spare->first + spare->count++) % SPARE_MAX;
+    spare->events[at].event = event;
+    spare->events[at].used = used;
 }
 
-void lane_spare(struct sdi_player *p, struct lane *lane, void *timed_event)
+static uint64_t mark_used(const struct mark *mark)
 {
-    drop_event(p, lane, timed_event, true);
+    return mark->awaited > mark->recorded ? mark->awaited : mark->recorded;
 }
 
-/* CUDA: an event behind all that the lane was given. */
-static int record_event(struct sdi_player *p, struct lane *lane, bool is_timed, void **event)
+static void drop_mark(struct sdi_player *p, struct lane *lane, const struct mark *mark)
+{
+    if (mark->event)
+        drop_event(p, lane, mark->event, mark->begin != NULL, mark_used(mark));
+    if (mark->begin)
+        drop_event(p, lane, mark->begin, true, mark->recorded);
+}
+
+static void drop_anchor(struct sdi_player *p, struct lane *lane)
+{
+    if (lane->anchor)
+        drop_event(p, lane, lane->anchor, true, lane->anchor_used);
+    lane->anchor = NULL;
+}
+
+/* The event of a mark with times stays until the next one does. */
+void lane_anchor(struct sdi_player *p, struct lane *lane, struct mark *last)
+{
+    drop_anchor(p, lane);
+    lane->anchor = last->event;
+    lane->anchor_used = mark_used(last);
+    last->event = NULL;
+}
+
+/* CUDA: an event behind all that the lane was given.  One that issuers have yet to look at is not used again: who waits
+ * for it would wait for more. */
+static int record_event(struct sdi_player *p, struct lane *lane, bool is_timed, void **event, uint64_t *recorded)
 {
     struct spare *spare = &lane->spare[is_timed];
-    int status = enter(p, lane);
-    if (status == 0 && spare->count)
-        *event = spare->events[--spare->count];
-    else if (status == 0)
-        status = p->cuda.event_new(event, is_timed ? 0 : CU_EVENT_DISABLE_TIMING);
+    if (spare->count && issuers_passed(p, spare->events[spare->first].used)) {
+        *event = spare->events[spare->first].event;
+        spare->first = (spare->first + 1) % SPARE_MAX;
+        spare->count--;
+    } else {
+        int status = lane_enter(p, lane);
+        if (status == 0)
+            status = p->cuda.event_new(event, is_timed ? 0 : CU_EVENT_DISABLE_TIMING);
+        if (status)
+            return status;
+    }
+    struct call call = {.kind = CALL_RECORD, .object = *event};
+    int status = issue_call(p, (unsigned)(lane - p->lanes), &call, NULL);
     if (status)
-        return status;
-    status = p->cuda.event_record(*event, lane->stream);
-    if (status)
-        drop_event(p, lane, *event, is_timed);
+        drop_event(p, lane, *event, is_timed, 0);
+    *recorded = call.sequence;
     return status;
 }
 
@@ -91,9 +136,10 @@ int lane_mark(struct sdi_player *p, unsigned number)
     if (lane->num_marks && lane_mark_at(lane, lane->num_marks - 1)->number == lane->issued)
         return 0;
     void *event = NULL;
-    int status = record_event(p, lane, false, &event);
+    uint64_t recorded = 0;
+    int status = record_event(p, lane, false, &event, &recorded);
     if (status == 0)
-        put_mark(lane, event, NULL, 0, 0);
+        put_mark(lane, event, NULL, 0, 0)->recorded = recorded;
     return status;
 }
 
@@ -126,52 +172,56 @@ int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wa
             high = middle;
     }
     struct mark *mark = lane_mark_at(before, low);
-    status = enter(p, lane);
-    if (status == 0)
-        status = p->cuda.stream_wait(lane->stream, mark->event, 0);
-    if (status == 0)
-        lane->seen[other] = mark->number;
-    return status;
-}
-
-static int cuda_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
-                        const char *record)
-{
-    int status = enter(p, lane);
+    struct call call = {.kind = CALL_WAIT, .object = mark->event, .from = other % p->num_members, .after = mark->recorded};
+    status = issue_call(p, number, &call, NULL);
     if (status)
         return status;
+    if (call.sequence)
+        mark->awaited = call.sequence;
+    lane->seen[other] = mark->number;
+    return 0;
+}
+
+static int cuda_perform(struct sdi_player *p, const struct recording *r, const struct op *op, unsigned lane,
+                        const char *record)
+{
+    struct call call = {.to = op->to, .from = op->from, .count = op->nbytes, .object = op->object, .other = op->other};
+    const uint8_t *block = NULL;
     switch (op->kind) {
-    case OP_LAUNCH: {
-        uint8_t *block = r->block + op->block_at;
+    case OP_LAUNCH:
+    case OP_FETCH: {
+        uint8_t *filled = r->block + op->block_at;
         for (uint32_t i = 0; i < op->num_holes; i++) {
             const struct hole *hole = &r->holes[op->first_hole + i];
-            memcpy(block + hole->to, record + hole->from, hole->nbytes);
+            memcpy(filled + hole->to, record + hole->from, hole->nbytes);
         }
-        size_t nbytes = op->block_nbytes;
-        void *extra[] = {(void *)1, block, (void *)2, &nbytes, NULL};
-        return p->cuda.launch(op->object, (unsigned)op->size[0], (unsigned)op->size[1], (unsigned)op->size[2],
-                              (unsigned)op->local[0], (unsigned)op->local[1], (unsigned)op->local[2], op->shared,
-                              lane->stream, NULL, extra);
+        for (int d = 0; d < 3; d++) {
+            call.groups[d] = (uint32_t)op->size[d];
+            call.local[d] = op->local[d];
+        }
+        call.kind = CALL_LAUNCH;
+        call.shared = op->shared;
+        call.block_nbytes = op->block_nbytes;
+        block = filled;
+        break;
     }
     case OP_UPLOAD:
-        return p->cuda.upload(op->to, (const void *)(uintptr_t)op->from, op->nbytes, lane->stream);
+        call.kind = CALL_UPLOAD;
+        break;
     case OP_FILL: {
         const struct sdi_rec_fill *fill = (const void *)record;
-        uint32_t word = 0;
-        memcpy(&word, fill + 1, fill->pattern_nbytes);
-        if (fill->pattern_nbytes == 1)
-            return p->cuda.fill_bytes(op->to, (unsigned char)word, op->nbytes, lane->stream);
-        if (fill->pattern_nbytes == 2)
-            return p->cuda.fill_shorts(op->to, (unsigned short)word, op->nbytes / 2, lane->stream);
-        return p->cuda.fill_words(op->to, word, op->nbytes / 4, lane->stream);
+        memcpy(&call.word, fill + 1, fill->pattern_nbytes);
+        call.kind = fill->pattern_nbytes == 1 ? CALL_FILL_BYTES : fill->pattern_nbytes == 2 ? CALL_FILL_SHORTS : CALL_FILL_WORDS;
+        call.count /= fill->pattern_nbytes;
+        break;
     }
     case OP_DOWNLOAD:
-        return p->cuda.download((void *)(uintptr_t)op->to, op->from, op->nbytes, lane->stream);
+        call.kind = CALL_DOWNLOAD;
+        break;
     default:
-        if (op->object == op->other)
-            return p->cuda.copy(op->to, op->from, op->nbytes, lane->stream);
-        return p->cuda.copy_peer(op->to, op->object, op->from, op->other, op->nbytes, lane->stream);
+        call.kind = op->object == op->other ? CALL_COPY : CALL_COPY_PEER;
     }
+    return issue_call(p, lane, &call, block);
 }
 
 static int opencl_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
@@ -227,36 +277,40 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     if (lane->driver == DRIVER_OPENCL)
         return opencl_perform(p, r, op, lane, record, node);
     void *begin = NULL, *end = NULL;
+    uint64_t recorded = 0;
     const uint64_t beside = node ? lane_beside(p, number) : 0;
-    int status = node ? record_event(p, lane, true, &begin) : 0;
+    int status = node ? record_event(p, lane, true, &begin, &recorded) : 0;
     if (status)
         return status;
-    status = cuda_perform(p, r, op, lane, record);
+    status = cuda_perform(p, r, op, number, record);
     if (status == 0) {
         lane->issued++;
         if (node)
-            status = record_event(p, lane, true, &end);
+            status = record_event(p, lane, true, &end, &recorded);
     }
     if (begin && status) {
-        drop_event(p, lane, begin, true);
+        drop_event(p, lane, begin, true, recorded);
     } else if (begin) {
-        put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
-        lane_mark_at(lane, lane->num_marks - 1)->beside = beside;
+        struct mark *mark = put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
+        mark->recorded = recorded;
+        mark->beside = beside;
     }
     return status;
 }
 
 /* 0: complete; 1: not yet; else the driver's error. */
-static int ask(struct sdi_player *p, struct lane *lane, void *event)
+static int ask(struct sdi_player *p, struct lane *lane, const struct mark *mark)
 {
     if (lane->driver == DRIVER_CUDA) {
-        int status = enter(p, lane);
+        int status = issuer_recorded(p, (unsigned)(lane - p->lanes), mark->recorded);
         if (status == 0)
-            status = p->cuda.event_query(event);
+            status = lane_enter(p, lane);
+        if (status == 0)
+            status = p->cuda.event_query(mark->event);
         return status == CUDA_ERROR_NOT_READY ? 1 : status == 1 ? -1 : status;
     }
     int stage = 0;
-    int status = p->opencl.event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof stage, &stage, NULL);
+    int status = p->opencl.event_info(mark->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof stage, &stage, NULL);
     return status ? status : stage > 0 ? 1 : stage;
 }
 
@@ -268,10 +322,7 @@ static void reach(struct sdi_player *p, struct lane *lane, unsigned marks)
         const struct mark *mark = lane_mark_at(lane, n);
         if (mark->node)
             node_told_of(p, &p->nodes[mark->node - 1]);
-        if (mark->event)
-            drop_event(p, lane, mark->event, mark->begin != NULL);
-        if (mark->begin)
-            drop_event(p, lane, mark->begin, true);
+        drop_mark(p, lane, mark);
     }
     lane->first = (lane->first + marks) % MARKS_MAX;
     lane->num_marks -= marks;
@@ -284,7 +335,7 @@ int lane_poll(struct sdi_player *p, unsigned number)
     if (!lane->num_marks)
         return 0;
     if (lane->driver == DRIVER_CUDA) {
-        int status = ask(p, lane, lane_mark_at(lane, lane->num_marks - 1)->event);
+        int status = ask(p, lane, lane_mark_at(lane, lane->num_marks - 1));
         if (status == 0)
             reach(p, lane, lane->num_marks);
         else if (lane->anchor)
@@ -294,7 +345,7 @@ int lane_poll(struct sdi_player *p, unsigned number)
     }
     unsigned done = 0;
     int status = 0;
-    while (done < lane->num_marks && (status = ask(p, lane, lane_mark_at(lane, done)->event)) == 0)
+    while (done < lane->num_marks && (status = ask(p, lane, lane_mark_at(lane, done))) == 0)
         done++;
     if (done)
         reach(p, lane, done);
@@ -303,22 +354,17 @@ int lane_poll(struct sdi_player *p, unsigned number)
 
 void lanes_free(struct sdi_player *p)
 {
+    issuers_stop(p);
     for (unsigned n = 0; n < p->num_lanes; n++) {
         struct lane *lane = &p->lanes[n];
-        if (lane->driver == DRIVER_CUDA && enter(p, lane) != 0)
+        if (lane->driver == DRIVER_CUDA && lane_enter(p, lane) != 0)
             continue;
-        for (unsigned m = 0; m < lane->num_marks; m++) {
-            const struct mark *mark = lane_mark_at(lane, m);
-            drop_event(p, lane, mark->event, mark->begin != NULL);
-            if (mark->begin)
-                drop_event(p, lane, mark->begin, true);
-        }
-        if (lane->anchor)
-            drop_event(p, lane, lane->anchor, true);
+        for (unsigned m = 0; m < lane->num_marks; m++)
+            drop_mark(p, lane, lane_mark_at(lane, m));
+        drop_anchor(p, lane);
         for (unsigned timed = 0; timed < 2; timed++)
-            while (lane->spare[timed].count)
-                p->cuda.event_free(lane->spare[timed].events[--lane->spare[timed].count]);
-        lane->anchor = NULL;
+            for (struct spare *spare = &lane->spare[timed]; spare->count; spare->count--)
+                p->cuda.event_free(spare->events[(spare->first + spare->count - 1) % SPARE_MAX].event);
         lane->num_marks = 0;
     }
 }

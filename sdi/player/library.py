@@ -18,7 +18,7 @@ RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 """Why ``sdi_player_run`` returned: Python acts on a record; nothing to read, nothing in flight; the
 application has gone; another thread posted something; a driver refused; the next records are known, so that
 it is worth waiting until Python has nothing in flight; there are reports, and Python takes nothing over."""
-OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE = 0, 1, 2, 3, 4, 5
+OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE, OP_FETCH = 0, 1, 2, 3, 4, 5, 6
 WRITES_BESIDE = 2
 """It writes bytes that nothing else of its recording touches, so that what does need not come before it."""
 WRITES_TOGETHER = 3

@@ -75,7 +75,7 @@ struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slo
     node->recording = recording;
     node->profiled = recording == NO_RECORDING ? 0 : p->recordings[recording].profiled;
     node->sequence = p->sequence++;
-    node->submitted_ns = sdi_player_now();
+    node->submitted_ns = p->record_ns = sdi_player_now();
     struct queue *q = &p->queues[queue];
     if (q->last)
         p->nodes[q->last - 1].next = number;

@@ -23,6 +23,7 @@ enum {
     RECEIVE_NBYTES = 1 << 18,
     SHORT_STINT = 8, /* so few records in a row were not worth waiting for */
     LONG_STINT = 32,
+    WAKE_AFTER = 8,   /* commands in a row of a member, before an issuer makes its calls */
     WANTED_MOST = 16, /* less than what programs launch between two waits */
 };
 
@@ -84,6 +85,8 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     p->lanes[p->num_lanes].stream = stream;
     p->num_members++;
     p->num_streams = 1;
+    const bool has_cores = has_spare && (unsigned)CPU_COUNT(&cores) >= 2 * (p->num_members + 1);
+    p->wake_after = driver == DRIVER_CUDA && has_cores ? WAKE_AFTER : 0;
     return (int)p->num_lanes++;
 }
 
@@ -364,6 +367,8 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
         await_timed(p);
     if (p->num_nodes)
         gather(p);
+    issuers_settle(p);
+    issuers_blame(p);
     page_publish(p); /* what was said since the last look, and nobody else knows of */
     return why;
 }

@@ -6,6 +6,7 @@
 #ifndef SDI_PLAYER_H
 #define SDI_PLAYER_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@
 #include "sdi_player.h" /* what is shared with Python, from library.py */
 #include "sdi_wire.h"
 
-enum { MARKS_MAX = 1024, QUEUES_MAX = 64, BUCKETS = 1 << 12, FORMS = 1 << 10, OPS_COUNT = SDI_OPS_COUNT };
+enum { MARKS_MAX = 1024, SPARE_MAX = 64, QUEUES_MAX = 64, BUCKETS = 1 << 12, FORMS = 1 << 10, OPS_COUNT = SDI_OPS_COUNT };
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 
@@ -57,10 +58,48 @@ struct opencl_table {
     int (*event_times)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
 };
 
-/* An event behind operation `number` of a lane.  `node`: + 1, the command that wants its times; 0: none does; `op`: which
+/* A call of a CUDA driver's, see issuers.c.  `number`: of its lane, the operation that it is or that comes next. */
+enum call_kind {
+    CALL_NONE, CALL_LAUNCH, CALL_UPLOAD, CALL_DOWNLOAD, CALL_COPY, CALL_COPY_PEER, CALL_FILL_BYTES, CALL_FILL_SHORTS,
+    CALL_FILL_WORDS, CALL_RECORD, CALL_WAIT
+};
+
+struct call {
+    uint32_t nbytes, kind; /* nbytes: with its parameters, behind it */
+    uint32_t lane, shared;
+    uint64_t number, sequence, after; /* after: the sequence of the call that records the event waited for */
+    void *stream, *object, *other;
+    uint64_t to, from, count;
+    uint32_t groups[3], local[3], word, block_nbytes;
+};
+
+/* Gives one member its calls, in a thread of its own.  Of `done` and `status` whoever sees the first sees the second that
+ * came with it or before. */
+struct issuer {
+    /* the player's */
+    bool is_started;
+    char *ring;
+    uint64_t head, last, recent_ns; /* bytes that were pushed; the newest call; when the last one came that it was not given */
+    uint32_t streak;
+    /* both sides' */
+    uint64_t pushed, popped, done; /* bytes, bytes, sequence of a call */
+    uint32_t state;
+    int status;                    /* of the first call that failed: none behind it was made */
+    bool is_over;
+    /* its own, the player's once `status` is there and all are done */
+    uint64_t refused[STREAMS_MAX]; /* by stream of the member: the first operation that was not given to it; 0: none */
+    const struct cuda_table *cuda;
+    const struct issuer *all; /* of all members */
+    unsigned num_members;
+    void *context;
+    pthread_t thread;
+};
+
+/* An event behind operation `number` of a lane.  `recorded`, `awaited`: the calls that record it, and that have others wait
+ * for it last; 0: the player has made them itself.  `node`: + 1, the command that wants its times; 0: none does; `op`: which
  * of its operations it is.  `begin`: of CUDA, the event before an operation that is timed; then both have times. */
 struct mark {
-    uint64_t number;
+    uint64_t number, recorded, awaited;
     void *event, *begin;
     uint32_t node, op;
     uint64_t beside; /* `lane_beside` when it was issued */
@@ -78,11 +117,15 @@ struct lane {
     struct mark marks[MARKS_MAX];
     unsigned first, num_marks;
     struct spare {
-        void *events[64];
-        unsigned count;
+        struct {
+            void *event;
+            uint64_t used; /* by calls up to this one */
+        } events[SPARE_MAX];
+        unsigned first, count;
     } spare[2]; /* of CUDA: those without times, and with them */
     bool unflushed;
     void *anchor;       /* CUDA: the last event with times that is complete */
+    uint64_t anchor_used; /* by calls up to this one */
     uint64_t anchor_ns; /* when that was */
     uint64_t running_ns; /* when it was seen last that something of it was not complete */
     int64_t offset_ns;  /* OpenCL: from the driver's clock to ours */
@@ -194,6 +237,10 @@ struct sdi_player {
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
     bool rests; /* with nothing in flight it sleeps until there is a record, for a while */
     void *current; /* CUDA context of this thread */
+    struct issuer issuers[LANES_MAX]; /* by member */
+    uint64_t calls;      /* that issuers were given */
+    uint64_t record_ns;  /* when the newest command came */
+    uint32_t wake_after; /* so many commands in a row are worth an issuer; 0: none ever is */
     volatile uint32_t *cells;
     struct recording *recordings;
     uint32_t num_recordings, recordings_room;
@@ -274,6 +321,14 @@ static inline bool op_counts(const struct recording *r, const struct op *op)
     return op->kind == OP_LAUNCH || r->op != SDI_OP_NDRANGE;
 }
 
+int issue_call(struct sdi_player *, unsigned lane, struct call *, const void *block);
+int issuer_recorded(const struct sdi_player *, unsigned lane, uint64_t sequence);
+bool issuers_passed(const struct sdi_player *, uint64_t sequence);
+void issuers_settle(struct sdi_player *);
+void issuers_blame(struct sdi_player *);
+void issuers_stop(struct sdi_player *);
+
+int lane_enter(struct sdi_player *, const struct lane *);
 int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
 int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record,
                  uint32_t node);
@@ -285,7 +340,7 @@ void lanes_free(struct sdi_player *);
 uint64_t lane_beside(const struct sdi_player *, unsigned lane);
 bool lane_has_room(const struct lane *, unsigned ops);
 struct mark *lane_mark_at(struct lane *, unsigned n);
-void lane_spare(struct sdi_player *, struct lane *, void *timed_event);
+void lane_anchor(struct sdi_player *, struct lane *, struct mark *last);
 void lane_times(struct sdi_player *, struct lane *, unsigned marks);
 
 bool profile_is_full(const struct sdi_player *p);

@@ -127,8 +127,5 @@ void lane_times(struct sdi_player *p, struct lane *lane, unsigned marks)
         return;
     }
     cuda_times(p, lane, marks, last->event);
-    if (lane->anchor)
-        lane_spare(p, lane, lane->anchor);
-    lane->anchor = last->event; /* stays until the next one */
-    last->event = NULL;
+    lane_anchor(p, lane, last);
 }

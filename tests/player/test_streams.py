@@ -49,6 +49,11 @@ class Member:
     def peer(self, source: NativeMember | None) -> bool:
         raise NotImplementedError
 
+    def fetch(
+        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
+    ) -> NativeLaunch | None:
+        return None
+
     def marker(self) -> Ticket:
         raise NotImplementedError
 

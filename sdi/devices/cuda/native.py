@@ -9,6 +9,7 @@ from typing import Final, cast
 from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import drv
+from sdi.devices.cuda.fetch import FETCH_ITEMS, FETCH_MAX_NBYTES, fetch_launch
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer
@@ -18,7 +19,7 @@ from sdi.devices.issue import MEASURED
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePlace
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
-from sdi.errors import DeviceFailed
+from sdi.errors import BuildError, DeviceFailed
 from sdi.ndrange import Int3
 
 _log = logging.getLogger(__name__)
@@ -88,6 +89,21 @@ class CudaNative:
 
     def peer(self, source: NativeMember | None) -> bool:
         return isinstance(source, CudaNative) and self._links.way(source._links) is not PeerRoute.HOST
+
+    def fetch(
+        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
+    ) -> NativeLaunch | None:
+        other = cast(CudaNative, source)
+        is_direct = self._links.way(other._links) is PeerRoute.DIRECT
+        if nbytes > FETCH_MAX_NBYTES or not is_direct or self._context.handle == other._context.handle:
+            return None
+        try:
+            kernel = self._programs.fetcher()
+        except (BuildError, DeviceFailed) as cause:
+            _log.info("%s: the driver makes small copies: %s", self._name, cause)
+            return None
+        groups, block = fetch_launch(to.at, from_.at, nbytes)
+        return NativeLaunch(kernel.handle, (groups, 1, 1), (FETCH_ITEMS, 1, 1), 1, block=block, keep=kernel)
 
     def marker(self) -> Ticket:
         return self._lane.issue(self._channel(), _nothing, (), MEASURED)

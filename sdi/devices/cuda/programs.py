@@ -15,6 +15,7 @@ from sdi.devices.cuda.channel import Stream
 from sdi.devices.cuda.compare import DIFF_TEXT
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import drv
+from sdi.devices.cuda.fetch import FETCH_TEXT
 from sdi.devices.cuda.gpu import SHARED_NBYTES
 from sdi.devices.cuda.launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block, places_of
 from sdi.devices.cuda.module import CudaFunction, CudaModule
@@ -83,13 +84,14 @@ class CudaPrograms:
         self._differ: Module | None = None
         self._comparers: Final[dict[int, LaunchableFunction]] = {}
         self._applier: CudaMemberProgram | None = None
+        self._fetcher: CudaFunction | None = None
         self._printed: Final = PrintBuffer(context, name)
 
     def close(self) -> None:
         """Forget what was built for the member itself.  The context is on pycuda's stack."""
         self._differ = None
         self._comparers.clear()
-        self._applier = None
+        self._applier = self._fetcher = None
         self._printed.close()
 
     def build(self, text: str, options: Sequence[str]) -> CudaMemberProgram:
@@ -216,6 +218,17 @@ class CudaPrograms:
                     self._differ = drv.module_from_buffer(code)
                 found = self._comparers[unit_nbytes] = self._differ.get_function(f"sdi_diff_{unit_nbytes}")
         return found
+
+    def fetcher(self) -> CudaFunction:
+        """The kernel that brings few bytes of another GPU; the first call compiles.
+
+        Raises BuildError, DeviceFailed.
+        """
+        if self._fetcher is None:
+            code = cached(FETCH_TEXT, nvrtc_options((), contracts=True), self._capability)
+            with self._context.pushed():
+                self._fetcher = CudaModule(code).get_function("sdi_fetch")
+        return self._fetcher
 
     def applier(self) -> CudaMemberProgram:
         """What takes over changes of others; the first call compiles.  Raises BuildError, DeviceFailed."""

@@ -64,6 +64,11 @@ class OpenCLNative:
     def peer(self, source: NativeMember | None) -> bool:
         return False
 
+    def fetch(
+        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
+    ) -> NativeLaunch | None:
+        return None
+
     def marker(self) -> Ticket:
         return self._lane.issue(partial(cl.enqueue_marker, self._queue), ())
 

@@ -189,7 +189,7 @@ static int issue(const struct planned *planned, struct stream *s)
 static void check_launch(const struct planned *planned, const uint64_t *size, const uint64_t *local)
 {
     const struct op *op = &planned->of->ops[planned->index];
-    if (op->kind != OP_LAUNCH || memcmp(size, op->size, sizeof op->size) || memcmp(local, op->local, sizeof op->local))
+    if ((op->kind != OP_LAUNCH && op->kind != OP_FETCH) || memcmp(size, op->size, sizeof op->size) || memcmp(local, op->local, sizeof op->local))
         broken("a launch has another size than its recording");
 }
 

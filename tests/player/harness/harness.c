@@ -166,6 +166,7 @@ static void make_members(void)
         if (l < w.num_members)
             sdi_player_lane(w.player, w.driver, w.streams[l].context, streams[l]);
     }
+    w.player->wake_after = 0; /* issuers have a harness of their own */
     w.num_lanes = w.num_members;
     for (unsigned n = w.driver == DRIVER_CUDA ? below(STREAMS_MAX) : 0; n && w.num_lanes + w.num_members <= LANES; n--) {
         if (sdi_player_streams(w.player, streams + w.num_lanes))

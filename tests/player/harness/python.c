@@ -16,6 +16,19 @@ static void add_access(struct recorded *r, struct op *op, uint32_t segment, uint
     r->given.num_accesses++;
 }
 
+static void make_kernel(struct recorded *r, struct op *op)
+{
+    for (unsigned d = 0; d < 3; d++) {
+        op->size[d] = 1 + below(9);
+        op->local[d] = 1 + below(9);
+    }
+    op->shared = below(100);
+    op->dim = 1 + below(3);
+    op->block_at = r->given.block_nbytes;
+    op->block_nbytes = BLOCK_NBYTES;
+    r->given.block_nbytes += BLOCK_NBYTES;
+}
+
 static void make_launch(struct recorded *r, struct op *op, bool is_together)
 {
     const struct kind *kind = r->kind;
@@ -27,15 +40,7 @@ static void make_launch(struct recorded *r, struct op *op, bool is_together)
     }
     if (is_together)
         add_access(r, op, kind->host, WRITES_TOGETHER);
-    for (unsigned d = 0; d < 3; d++) {
-        op->size[d] = 1 + below(9);
-        op->local[d] = 1 + below(9);
-    }
-    op->shared = below(100);
-    op->dim = 1 + below(3);
-    op->block_at = r->given.block_nbytes;
-    op->block_nbytes = BLOCK_NBYTES;
-    r->given.block_nbytes += BLOCK_NBYTES;
+    make_kernel(r, op);
     op->first_hole = r->given.num_holes;
     op->num_holes = kind->num_holes;
     for (unsigned h = 0; h < kind->num_holes; h++) {
@@ -61,7 +66,10 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
     uint64_t itself = (uintptr_t)&r->planned[r->given.num_ops];
     if (w.driver != DRIVER_OPENCL) {
         *(kind == OP_DOWNLOAD ? &op->from : &op->to) = itself;
-        if (kind == OP_COPY) {
+        if (kind == OP_COPY && one_in(3)) { /* by a kernel */
+            op->kind = OP_FETCH;
+            make_kernel(r, op);
+        } else if (kind == OP_COPY) {
             op->object = w.streams[below(w.num_members)].context;
             op->other = w.streams[below(w.num_members)].context;
         }
