@@ -27,7 +27,7 @@ from sdi.wire.records import COMMAND, HEADER
 from sdi.wire.records import Op as WireOp
 
 _PREFIX = layout(HEADER, COMMAND)
-COPY_MAX_NBYTES = 1 << 20
+COPY_MAX_NBYTES = 2 << 20
 """Larger copies of members go beside their kernels."""
 
 

@@ -157,11 +157,20 @@ static void wake(struct issuer *issuer)
         syscall(SYS_futex, &issuer->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* The player makes a call itself: where those of this member come often, its issuer does it next time. */
+static bool has_another(const struct sdi_player *p, unsigned member)
+{
+    for (unsigned m = 0; m < p->num_members; m++)
+        if (m != member && p->issuers[m].is_started && __atomic_load_n(&p->issuers[m].state, __ATOMIC_RELAXED) == AWAKE)
+            return true;
+    return false;
+}
+
+/* The player makes a call itself: where those of this member come often, its issuer does it next time.  The first member's
+ * only where another has one: else the player has nothing to do meanwhile. */
 static void consider(struct sdi_player *p, unsigned member)
 {
     struct issuer *issuer = &p->issuers[member];
-    if (!member || !p->wake_after || p->record_ns == issuer->recent_ns)
+    if (!p->wake_after || p->record_ns == issuer->recent_ns || (!member && !has_another(p, member)))
         return;
     issuer->streak = p->record_ns - issuer->recent_ns < OFTEN_NS ? issuer->streak + 1 : 1;
     issuer->recent_ns = p->record_ns;

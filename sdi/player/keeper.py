@@ -28,7 +28,7 @@ from sdi.wire.records import Op as WireOp
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
-READ_MAX_NBYTES = 1 << 20
+READ_MAX_NBYTES = 2 << 20
 """More is copied by several threads if Python has it done."""
 SHOWN_MAX_NBYTES = 256 << 10
 """Of what the player copies itself, where the client need not."""

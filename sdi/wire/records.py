@@ -72,7 +72,7 @@ FAILURE_MAX_NBYTES = 4096
 """Of the text of a FAILED notice."""
 CARRIED_MAX_NBYTES = 8 << 10
 """Of a write's bytes that come with its record: a socket takes more than half a microsecond for a KiB."""
-STAGED_MAX_NBYTES = 1 << 20
+STAGED_MAX_NBYTES = 2 << 20
 """Of a write's bytes that are staged: more are copied once, by several threads, where they belong."""
 
 

@@ -16,6 +16,11 @@ _log = logging.getLogger(__name__)
 _NVIDIA_VERSION = Path("/proc/driver/nvidia/version")
 SHARED_NBYTES = 48 << 10
 """Shared memory of a work-group; more must be asked for, kernel by kernel."""
+RESERVED_NBYTES = 1 << 10
+"""What the driver keeps of it for each work-group, from compute capability 8 on.
+
+Source: CUDA C++ programming guide.
+"""
 
 
 @dataclass(frozen=True, slots=True)

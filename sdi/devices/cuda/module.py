@@ -51,6 +51,19 @@ class CudaFunction:
         call = quick().cuFuncSetAttribute
         check(call(ctypes.c_void_p(self.handle), int(attribute), int(value)), "cuFuncSetAttribute")
 
+    def fitting(self, items: int, local_nbytes: int) -> int:
+        """How many groups of so many work-items, with so much local memory each, a unit has room for.
+
+        The module's context is current.  Raises DeviceFailed.
+        """
+        value = ctypes.c_int()
+        call = quick().cuOccupancyMaxActiveBlocksPerMultiprocessor
+        status = call(
+            ctypes.byref(value), ctypes.c_void_p(self.handle), int(items), ctypes.c_size_t(local_nbytes)
+        )
+        check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
+        return value.value
+
     def starter(
         self, grid: Int3, block: Int3, parameters: bytes, shared_nbytes: int, stream: _Stream
     ) -> Callable[[], None]:

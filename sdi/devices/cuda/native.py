@@ -72,7 +72,8 @@ class CudaNative:
     def launch(
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
-        return self._programs.native_launch(cast(CudaBoundKernel, bound), groups, local_size, work_dim)
+        known = cast(CudaBoundKernel, bound)
+        return self._programs.native_launch(known, groups, local_size, work_dim, bool(self.sides))
 
     def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
         own = cast(CudaBuffer, buffer)

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Final, Protocol
 
 from sdi.clc.cuda.translate import CudaKernel, CudaProgram, nvrtc_options
@@ -16,15 +17,17 @@ from sdi.devices.cuda.compare import DIFF_TEXT
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import drv
 from sdi.devices.cuda.fetch import FETCH_TEXT
-from sdi.devices.cuda.gpu import SHARED_NBYTES
+from sdi.devices.cuda.gpu import RESERVED_NBYTES, SHARED_NBYTES
 from sdi.devices.cuda.launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block, places_of
 from sdi.devices.cuda.module import CudaFunction, CudaModule
 from sdi.devices.cuda.nvrtc import cached
 from sdi.devices.cuda.printing import PrintBuffer
+from sdi.devices.cuda.spread import Units, spread_nbytes
 from sdi.devices.cuda.translated import translated
 from sdi.devices.native import NativeLaunch
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
+from sdi.wire.cuda import CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 
 
 class Module(Protocol):
@@ -85,6 +88,7 @@ class CudaPrograms:
         self._comparers: Final[dict[int, LaunchableFunction]] = {}
         self._applier: CudaMemberProgram | None = None
         self._fetcher: CudaFunction | None = None
+        self._unit: Units | None = None
         self._printed: Final = PrintBuffer(context, name)
 
     def close(self) -> None:
@@ -188,24 +192,50 @@ class CudaPrograms:
         return launch
 
     def native_launch(
-        self, bound: CudaBoundKernel, groups: Int3, local_size: Int3, work_dim: int
+        self, bound: CudaBoundKernel, groups: Int3, local_size: Int3, work_dim: int, others: bool
     ) -> NativeLaunch | None:
-        """For the player; None for what it does not launch."""
+        """For the player; None for what it does not launch.  ``others``: kernels may run beside it."""
         program = bound.program
         grid, parameters = packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
         if bound.error is not None or bound.prints or grid != groups:
             return None
         kernel = program.kernels[bound.kernel]
+        function = self.function(program, bound.kernel)
+        spread = self._spread_nbytes(function, bound, prod(groups), prod(local_size)) if others else 0
         return NativeLaunch(
-            self.function(program, bound.kernel).handle,
+            function.handle,
             groups,
             local_size,
             work_dim,
-            bound.shared_nbytes,
+            bound.shared_nbytes + spread,
             parameters,
             places_of(kernel),
             bound,
         )
+
+    def _spread_nbytes(self, function: CudaFunction, bound: CudaBoundKernel, groups: int, items: int) -> int:
+        asked_nbytes = bound.shared_nbytes
+        with self._context.pushed():
+            local_nbytes = asked_nbytes + function.get_attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
+            return spread_nbytes(
+                self._units(),
+                groups,
+                items,
+                local_nbytes,
+                lambda more: function.fitting(items, asked_nbytes + more),
+            )
+
+    def _units(self) -> Units:
+        if self._unit is None:
+            device, of = drv.Context.get_device(), drv.device_attribute
+            self._unit = Units(
+                device.get_attribute(of.MULTIPROCESSOR_COUNT),
+                device.get_attribute(of.MAX_THREADS_PER_MULTIPROCESSOR),
+                device.get_attribute(of.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+                RESERVED_NBYTES,
+                SHARED_NBYTES,
+            )
+        return self._unit
 
     def comparer(self, unit_nbytes: int) -> LaunchableFunction:
         """The kernel that compares units of this size; the first call compiles."""
