@@ -107,7 +107,7 @@ def trial_of(
         tuple(counters),
         keeper,
         frozenset().union(*[_scalars(append) for append in model.appends]),
-        tuple(_undone(chunk, changes, len(members))),
+        tuple(_undone(chunk, changes)),
     )
 
 
@@ -199,17 +199,16 @@ def _scalars(append: Append) -> frozenset[int]:
     return frozenset(scalar.argument for each in polynomials for _, of in each for scalar in of)
 
 
-def _undone(chunk: Chunk, changes: Sequence[Change], assignments: int) -> list[tuple[VirtualBuffer, State]]:
+def _undone(chunk: Chunk, changes: Sequence[Change]) -> list[tuple[VirtualBuffer, State]]:
     """What residency is where nothing counts: the host has what members may have written."""
+    for change in changes:
+        change.directory.enter(change.before)
+    for used, part in chunk.plan.kept():
+        used.buffer.directory.wrote(HOST, part)
     found: list[tuple[VirtualBuffer, State]] = []
     for used, change in zip(chunk.plan.buffers, changes, strict=True):
-        directory = change.directory
-        directory.enter(change.before)
-        for k in range(assignments):
-            for part in used.written(k):
-                directory.wrote(HOST, part)
-        undone = directory.state()
-        directory.enter(change.after)
+        undone = change.directory.state()
+        change.directory.enter(change.after)
         assert undone is not None, "it has no opaque copies"
         found.append((used.buffer, undone))
     return found
