@@ -40,6 +40,9 @@ from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 _COPIES_MAX = 64
 """Of more pieces all that lies between them is copied too, and the host puts them in order."""
 
+_FAR = 1 << 62
+"""No buffer has such elements, and numbers of 64 bits could not tell where they are."""
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -498,10 +501,13 @@ def _first_places(
     bases: Mapping[Load, Numbers],
 ) -> Numbers | None:
     """Which elements a store through place 0 of each counter would be to; None where that is not known."""
+    highest = int(counted.elements.max(initial=0))
+    if magnitude_of(store.start, values) + magnitude_of(store.stride, values) * highest >= _FAR:
+        return None
     first = value_of(store.start, values) + value_of(store.stride, values) * counted.elements
     if store.base is not None:
         base = bases[store.base]
-        if counted.elements.size and int(counted.elements.max()) >= base.size:
+        if counted.elements.size and highest >= base.size:
             return None
         first = first + base[counted.elements].astype(np.int64)
     return np.asarray(first)

@@ -76,6 +76,7 @@ def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
         "ap_converted": 1,
         "ap_named": 1,
         "ap_far": 1,
+        "ap_wrapped": 1,
     }
 
 

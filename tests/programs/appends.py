@@ -21,6 +21,7 @@ KERNELS: dict[str, str] = {
     "ap_named": "split",
     "ap_marked": "whole",
     "ap_far": "split",
+    "ap_wrapped": "split",
 }
 
 SOURCE = """
@@ -202,6 +203,14 @@ __kernel void ap_far(__global const int *in, __global int *out, volatile __globa
         out[atomic_inc(size) - base] = v;
 }
 
+// A sum of 64 bits that wraps around.
+__kernel void ap_wrapped(__global const int *in, __global int *out, volatile __global uint *size, ulong base)
+{
+    int v = in[get_global_id(0)];
+    if (v % 3 == 0)
+        out[base + atomic_inc(size)] = v;
+}
+
 __kernel void ap_fill(__global int *x)
 {
     x[get_global_id(0)] = -(int)get_global_id(0) - 1;
@@ -230,6 +239,7 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         named,
         marked,
         far,
+        wrapped,
         fill,
     ) = kernels(ctx, SOURCE, *KERNELS, "ap_fill")
     rng = np.random.default_rng(23)
@@ -408,14 +418,18 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
             same(found[found < 0], (-np.arange(N, dtype=np.int32) - 1)[found < 0], f"{name}: the rest")
         outputs[name] = to_host(queue, sizes_dev, np.zeros(8, np.int32))
 
-    base = (1 << 31) - 50
-    out_dev, size_dev = counter(N), to_device(ctx, np.array([base], np.uint32))
-    fill(queue, (N,), (LOCAL,), out_dev)
-    far(queue, (N,), (LOCAL,), in_dev, out_dev, size_dev, np.uint32(base))
-    outputs["far"] = np.sort(to_host(queue, out_dev, data))
-    outputs["far size"] = to_host(queue, size_dev, np.zeros(1, np.uint32))
-    assert outputs["far size"][0] > 1 << 31
-    same(outputs["far"], np.sort([*-np.arange(chosen.size, N) - 1, *chosen]).astype(np.int32), "far")
+    for kernel, begin, base in (
+        (far, (1 << 31) - 50, np.uint32((1 << 31) - 50)),
+        (wrapped, 10, np.uint64((1 << 64) - 10)),
+    ):
+        name = kernel.function_name
+        out_dev, size_dev = counter(N), to_device(ctx, np.array([begin], np.uint32))
+        fill(queue, (N,), (LOCAL,), out_dev)
+        kernel(queue, (N,), (LOCAL,), in_dev, out_dev, size_dev, base)
+        outputs[name] = np.sort(to_host(queue, out_dev, data))
+        outputs[f"{name} size"] = to_host(queue, size_dev, np.zeros(1, np.uint32))
+        assert outputs[f"{name} size"][0] == begin + chosen.size, name
+        same(outputs[name], np.sort([*-np.arange(chosen.size, N) - 1, *chosen]).astype(np.int32), name)
 
     out_dev, size_dev, marks_dev = counter(N), counter(), counter(N)
     fill(queue, (N,), (LOCAL,), out_dev)
