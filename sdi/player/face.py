@@ -225,7 +225,8 @@ class Player:
         """Have Python's tables say what recordings did; the events that the application let go."""
         self._learn()
         if undone := self._quick.sdi_player_undone(self._handle):
-            self._undone(self._recorded[undone - 1])
+            is_outside = bool(undone & c.SAYS_OUTSIDE)
+            self._undone(self._recorded[(undone & ~c.SAYS_OUTSIDE) - 1], is_outside)
         count = self._quick.sdi_player_played(self._handle, self._pairs)
         for at in range(count):
             recorded = self._recorded[self._pairs[2 * at]]
@@ -238,9 +239,14 @@ class Player:
         released = self._quick.sdi_player_released(self._handle)
         return list(self._released[:released])
 
-    def _undone(self, recorded: Recorded) -> None:
-        """Members ran a launch that does not count, and that Python is to run now."""
+    def _undone(self, recorded: Recorded, is_outside: bool) -> None:
+        """Members ran a launch that does not count, and that Python is to run now.
+
+        ``is_outside``: only since it stored where residency would change.
+        """
         assert recorded.trial is not None
+        if is_outside:
+            recorded.trial.kernel.outgrows = True
         for buffer, _ in recorded.trial.undone:
             buffer.directory.follow()
         recorded.trial.kernel.was_tried = True
