@@ -11,6 +11,7 @@ from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeMember
 from sdi.devices.ticket import Ticket
+from sdi.errors import ClError
 from sdi.launch.kernel import LaunchPlan
 from sdi.partition.gain import Ran
 from sdi.player import library as c
@@ -360,11 +361,14 @@ class Player:
         if owner.cell:
             self._with_cells.append(owner)
 
-    def copies_at(self) -> memoryview:
+    def copies_at(self) -> memoryview | None:
         """See ``RecordingTable``."""
         if self._copies_at is None:
-            nbytes = len(self.members) * COPIES_MAX_NBYTES
-            self._copies_at = self.memory.arena.view(self.memory.arena.allocate(nbytes), nbytes)
+            nbytes, arena = len(self.members) * COPIES_MAX_NBYTES, self.memory.arena
+            try:
+                self._copies_at = arena.view(arena.allocate(nbytes), nbytes)
+            except ClError:  # full: the launch, which was issued, is none the worse for it
+                return None
         return self._copies_at
 
     def has(self, key: tuple[object, ...]) -> bool:
