@@ -9,11 +9,8 @@
 
 #define SMALL (INT64_C(1) << 31) /* below it no number of 32 bits wraps around */
 
-enum { PIECES_MAX = 256 };
-
 /* OUTSIDE: it may count, but residency would be another than that of the recording. */
 enum verdict { COUNTS, UNDONE, OUTSIDE };
-#define SAYS_OUTSIDE (UINT32_C(1) << 31) /* of what Python is told was undone */
 
 struct piece {
     uint32_t op, segment;
@@ -205,7 +202,7 @@ enum taken attempt_take(struct sdi_player *p)
     if (verdict != COUNTS) {
         for (uint32_t i = 0; i < r->num_undone; i++)
             p->cells[r->undone[i].cell] = r->undone[i].value;
-        p->undone = (node->recording + 1) | (verdict == OUTSIDE ? SAYS_OUTSIDE : 0);
+        p->undone = (node->recording + 1) | (verdict == OUTSIDE ? (uint32_t)SAYS_OUTSIDE : 0);
         node_take_back(p, node);
         p->why = WHY_UNDONE;
         return NOT_MINE;
@@ -227,8 +224,8 @@ void attempt_fails(struct sdi_player *p)
     p->head += header->nbytes;
 }
 
-/* The recording whose attempt was undone since the last call, + 1; 0: none was.  The highest bit: because it stored where
- * residency would change. */
+/* The recording whose attempt was undone since the last call, + 1; 0: none was.  SAYS_OUTSIDE: because it stored
+ * where residency would change. */
 API uint32_t sdi_player_undone(struct sdi_player *p)
 {
     uint32_t found = p->undone;

@@ -1,4 +1,4 @@
-"""Appends a number that changes, to a buffer of which nobody has written all: ``grown``, or ``beside``.
+"""Appends to a buffer of which nobody has written all, ``grown`` or ``beside``, or to many: ``columns``.
 
 ``grown``: more with every launch, as in a few launches of a row before it.  ``beside``: as many each time,
 while the host has written more of the buffer elsewhere.
@@ -20,12 +20,45 @@ __kernel void keep(__global const int *in, __global int *out, volatile __global 
 }
 """
 N, LAUNCHES = 1024, 60
+COLUMNS = range(33)
+
+
+def columns(context: cl.Context, queue: cl.CommandQueue) -> None:
+    """So many buffers that all members together have more to move than the player does at a time."""
+    source = f"""
+    __kernel void keep(__global const int *in, volatile __global int *size,
+                       {", ".join(f"__global int *out{n}" for n in COLUMNS)})
+    {{
+        int v = in[get_global_id(0)];
+        if (v & 1) {{
+            int p = atomic_inc(size);
+            {" ".join(f"out{n}[p] = v + {n};" for n in COLUMNS)}
+        }}
+    }}"""
+    keep = cl.Kernel(cl.Program(context, source).build(), "keep")
+    data = np.arange(N, dtype=np.int32)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    given, size, *outs = (
+        cl.Buffer(context, flags, hostbuf=each)
+        for each in (data, np.zeros(1, np.int32), *[np.zeros(N, np.int32) for _ in COLUMNS])
+    )
+    for _ in range(LAUNCHES):
+        cl.enqueue_copy(queue, size, np.zeros(1, np.int32))
+        keep(queue, (N,), (32,), given, size, *outs)
+        queue.finish()
+    for number, out in enumerate(outs):
+        kept = np.empty(N // 2, np.int32)
+        cl.enqueue_copy(queue, kept, out)
+        assert np.array_equal(np.sort(kept), data[1::2] + number)
 
 
 def main() -> None:
     """Launch, and see what was kept."""
     context = cl.Context([choose_device()])
     queue = cl.CommandQueue(context)
+    if sys.argv[1] == "columns":
+        columns(context, queue)
+        return
     keep = cl.Kernel(cl.Program(context, SOURCE).build(), "keep")
     source, out, size = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * each) for each in (N, 8 * N, 1))
     rest = np.arange(5 * N, dtype=np.int32)
