@@ -40,6 +40,9 @@ from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 _COPIES_MAX = 64
 """Of more pieces all that lies between them is copied too, and the host puts them in order."""
 
+_FAR = 1 << 62
+"""No buffer has such elements, and numbers of 64 bits could not tell where they are."""
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -138,7 +141,7 @@ class Appender:
             if changed <= 1:
                 attempts.stood += 1
                 tickets = [*started.tickets, *self._issuer.finish(started, issue)]
-                return RanChunk(tickets, None if changed else (), self._kept(binding, started, before))
+                return RanChunk(tickets, None if changed else (), self._kept(binding, started, before, ()))
         else:
             found = self._counted(binding, started, counts)
             pieces = None if found is None or bases is None else self._pieces(binding, started, found, bases)
@@ -148,13 +151,19 @@ class Appender:
                 plan.history.after_ns[len(plan.groups)] = len(plan.chunks) * self._after_ns(started, pieces)
                 moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
                 tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
-                return RanChunk(tickets, _appended(pieces), self._kept(binding, started, before))
+                begins = [int(each.before[0]) if each.before.size else 0 for each in found]
+                return RanChunk(tickets, _appended(pieces), self._kept(binding, started, before, begins))
         attempts.undone += 1
         self._issuer.undo(started)
         return RanChunk((yield from self._one_by_one(binding, number, where, everyone, issue)), None)
 
-    def _kept(self, binding: Binding, started: Started, before: Sequence[State | None]) -> KeptLaunch | None:
-        """What the launch came to, which counted, if it may be carried out without Python from now on."""
+    def _kept(
+        self, binding: Binding, started: Started, before: Sequence[State | None], begins: Sequence[int]
+    ) -> KeptLaunch | None:
+        """What the launch came to, which counted, if it may be carried out without Python from now on.
+
+        ``before``, ``begins``: residency and counters before it.
+        """
         after = started.chunk.states()
         changes = [
             Change(buffer.directory, old, new)
@@ -163,7 +172,8 @@ class Appender:
         ]
         if len(changes) < len(before):
             return None
-        trial = trial_of(self._memory, binding, changes, started.members, self._keeper(started))
+        keeper = self._keeper(started)
+        trial = trial_of(self._memory, binding, changes, started.members, keeper, begins)
         if trial is None:
             return None
         started.recording.repeats(changes)
@@ -498,10 +508,13 @@ def _first_places(
     bases: Mapping[Load, Numbers],
 ) -> Numbers | None:
     """Which elements a store through place 0 of each counter would be to; None where that is not known."""
+    highest = int(counted.elements.max(initial=0))
+    if magnitude_of(store.start, values) + magnitude_of(store.stride, values) * highest >= _FAR:
+        return None
     first = value_of(store.start, values) + value_of(store.stride, values) * counted.elements
     if store.base is not None:
         base = bases[store.base]
-        if counted.elements.size and int(counted.elements.max()) >= base.size:
+        if counted.elements.size and highest >= base.size:
             return None
         first = first + base[counted.elements].astype(np.int64)
     return np.asarray(first)

@@ -121,10 +121,8 @@ class Issuer:
 
     def undo(self, started: Started) -> None:
         """What a chunk wrote counts nowhere: the host has what was there before."""
-        for used in started.chunk.plan.buffers:
-            for k in range(len(started.members)):
-                for part in used.written(k):
-                    used.buffer.directory.wrote(HOST, part)
+        for used, part in started.chunk.plan.kept():
+            used.buffer.directory.wrote(HOST, part)
 
     def _issue_planned(
         self, binding: Binding, number: int, where: tuple[int, ...], issue: Issue

@@ -216,6 +216,7 @@ class Kernel:
     ``is_warm``: it ran before, so that what a launch takes is its work.
     ``attempts``: what became of launches that append.
     ``was_tried``: members ran the next launch already, and that did not count.
+    ``outgrows``: it has appended beyond where it did before, which only Python can carry out.
     ``generation``: changes whenever a launch plan is to be chosen anew, and with it ``cell``, see ``follow``.
     """
 
@@ -243,6 +244,7 @@ class Kernel:
         self.is_warm = False
         self.attempts = Attempts()
         self.was_tried = False
+        self.outgrows = False
         self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None

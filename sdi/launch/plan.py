@@ -5,7 +5,7 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
@@ -162,6 +162,18 @@ class CutPlan:
             if self.is_attempt and any(image.writes):
                 return f"uses results of atomic functions, and writes image {image.names}"
         return ""
+
+    def kept(self) -> Iterator[tuple[BufferPlan, Bytes]]:
+        """Of an attempt that does not count: what the host has from before it, or is all written again.
+
+        What is appended ``is_simple`` stays where it was: members have stored only where that is done again.
+        """
+        for used in self.buffers:
+            if used.appended is not None and self.is_simple:
+                continue
+            for k in range(len(self.boxes)):
+                for part in used.written(k):
+                    yield used, part
 
     def combines_in(self, buffer_ids: Collection[int]) -> bool:
         """Whether private copies of one of these buffers are combined."""

@@ -35,10 +35,12 @@ class TrialStore:
     """What is stored for the places of a counter, and belongs behind each other in ``over`` of a buffer.
 
     Place p begins at ``first`` + ``step`` p, in bytes of the buffer, and has abs(``step``) bytes.
+    ``is_part``: it may also store elsewhere, which would change residency.
     """
 
     buffer: VirtualBuffer
     over: ByteRange
+    is_part: bool
     first: int
     step: int
     cause: str
@@ -81,8 +83,12 @@ def trial_of(
     changes: Sequence[Change],
     members: Sequence[int],
     keeper: int | None,
+    begins: Sequence[int],
 ) -> Trial | None:
-    """Of a launch that counted, and changed residency like this; None where it is Python's each time."""
+    """Of a launch that counted, and changed residency like this; None where it is Python's each time.
+
+    ``begins``: where its counters stood before it.
+    """
     plan, model = binding.launch_plan, binding.kernel.model
     chunk = plan.chunks[0]
     if len(plan.chunks) > 1 or chunk.mapped or chunk.plan.images or chunk.reached.buffers:
@@ -93,9 +99,12 @@ def trial_of(
     stays = {change.directory for change in changes if change.before is change.after}
     used = {each.buffer.id: each for each in chunk.plan.buffers}
     counters: list[TrialCounter] = []
-    for append in _once(model.appends, binding.values) if not model.watched else ():
-        counter = _counter(append, binding.values, copies, used, keeper)
+    appends = _once(model.appends, binding.values) if not model.watched else []
+    for append, begin in zip(appends, begins, strict=True):
+        counter = _counter(append, binding.values, copies, used, keeper, begin)
         if counter is None or any(store.buffer.directory not in stays for store in counter.stores):
+            return None
+        if binding.kernel.outgrows and any(store.is_part for store in counter.stores):
             return None
         counters.append(counter)
     if not model.watched and not counters:
@@ -107,7 +116,7 @@ def trial_of(
         tuple(counters),
         keeper,
         frozenset().union(*[_scalars(append) for append in model.appends]),
-        tuple(_undone(chunk, changes, len(members))),
+        tuple(_undone(chunk, changes)),
     )
 
 
@@ -145,6 +154,7 @@ def _counter(
     copies: Sequence[TrialCopies],
     used: Mapping[int, BufferPlan],
     keeper: int | None,
+    begin: int,
 ) -> TrialCounter | None:
     value = values[append.counter]
     if append.index is None or append.reads or not isinstance(value, BufferArgument):
@@ -162,7 +172,7 @@ def _counter(
         most = min(most, value_of(limit.bound, values) - limit.more)
     stores: list[TrialStore] = []
     for store in append.stores:
-        found = _store(store, values, used, keeper)
+        found = _store(store, values, used, keeper, begin)
         if found is None:
             return None
         stores.append(found)
@@ -170,9 +180,15 @@ def _counter(
 
 
 def _store(
-    store: AppendStore, values: Sequence[ArgumentValue], used: Mapping[int, BufferPlan], keeper: int | None
+    store: AppendStore,
+    values: Sequence[ArgumentValue],
+    used: Mapping[int, BufferPlan],
+    keeper: int | None,
+    begin: int,
 ) -> TrialStore | None:
-    """Where it may store without a change of residency: in the longest part that only the keeper has."""
+    """Where it may store without a change of residency: in the part with the first place, or else the longest
+    one, that only the keeper has.
+    """
     value = values[store.argument]
     if store.base is not None or store.stride or not isinstance(value, BufferArgument):
         return None
@@ -188,8 +204,9 @@ def _store(
     if not parts:
         return None
     first = value.offset + store.element_nbytes * value_of(store.start, values)
-    over = max(parts, key=lambda part: part.nbytes)
-    return TrialStore(plan.buffer, over, first, store.element_nbytes * store.scale, plan.cause)
+    step = store.element_nbytes * store.scale
+    over = max(parts, key=lambda part: (part.start <= first + step * begin < part.stop, part.nbytes))
+    return TrialStore(plan.buffer, over, over != plan.appended, first, step, plan.cause)
 
 
 def _scalars(append: Append) -> frozenset[int]:
@@ -199,17 +216,16 @@ def _scalars(append: Append) -> frozenset[int]:
     return frozenset(scalar.argument for each in polynomials for _, of in each for scalar in of)
 
 
-def _undone(chunk: Chunk, changes: Sequence[Change], assignments: int) -> list[tuple[VirtualBuffer, State]]:
+def _undone(chunk: Chunk, changes: Sequence[Change]) -> list[tuple[VirtualBuffer, State]]:
     """What residency is where nothing counts: the host has what members may have written."""
+    for change in changes:
+        change.directory.enter(change.before)
+    for used, part in chunk.plan.kept():
+        used.buffer.directory.wrote(HOST, part)
     found: list[tuple[VirtualBuffer, State]] = []
     for used, change in zip(chunk.plan.buffers, changes, strict=True):
-        directory = change.directory
-        directory.enter(change.before)
-        for k in range(assignments):
-            for part in used.written(k):
-                directory.wrote(HOST, part)
-        undone = directory.state()
-        directory.enter(change.after)
+        undone = change.directory.state()
+        change.directory.enter(change.after)
         assert undone is not None, "it has no opaque copies"
         found.append((used.buffer, undone))
     return found

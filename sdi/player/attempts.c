@@ -9,7 +9,8 @@
 
 #define SMALL (INT64_C(1) << 31) /* below it no number of 32 bits wraps around */
 
-enum { PIECES_MAX = 256 };
+/* OUTSIDE: it may count, but residency would be another than that of the recording. */
+enum verdict { COUNTS, UNDONE, OUTSIDE };
 
 struct piece {
     uint32_t op, segment;
@@ -76,19 +77,25 @@ static bool watch_stands(const struct recording *r)
     return winner != -2;
 }
 
-/* What members store for one counter, piece by piece; false: not what one device would have done. */
-static bool find_pieces(const struct recording *r, const struct store *s, struct piece *pieces, uint32_t *count)
+/* What members store for one counter, piece by piece. */
+static enum verdict find_pieces(const struct recording *r, const struct store *s, struct piece *pieces, uint32_t *count)
 {
     const struct handed *h = &r->handed[s->handed];
     const struct watched *w = &r->watched[h->watched];
     const uint64_t at = (uint64_t)h->element * w->element_nbytes;
     const int64_t before = number_at(on_host(w) + at, w->element_nbytes), step = s->step;
     const uint64_t block = (uint64_t)(step < 0 ? -step : step);
+    int64_t after = before;
+    for (uint32_t k = 0; k < r->num_tried; k++) {
+        const int64_t own = added(w, k, at);
+        if (own < 0 || __builtin_add_overflow(after, own, &after) || after >= SMALL)
+            return UNDONE;
+    }
+    if (after > h->most || (h->is_limited && before < 0))
+        return UNDONE;
     int64_t behind = 0;
     for (uint32_t k = 0; k < r->num_tried; k++) {
         const int64_t own = added(w, k, at);
-        if (own < 0 || before + behind + own >= SMALL)
-            return false;
         const int64_t first = step > 0 ? before : before + own - 1;
         const int64_t source = s->first + step * first, target = source + step * behind;
         const uint64_t nbytes = block * (uint64_t)own;
@@ -97,13 +104,12 @@ static bool find_pieces(const struct recording *r, const struct store *s, struct
             continue;
         if (source < s->start || target < s->start || source + (int64_t)nbytes > s->stop
             || target + (int64_t)nbytes > s->stop)
-            return false;
+            return OUTSIDE;
         if (*count == PIECES_MAX)
-            return false;
+            return UNDONE;
         pieces[(*count)++] = (struct piece){s->op + k, s->buffer, (uint64_t)(source - s->start), (uint64_t)(target - s->start), nbytes};
     }
-    const int64_t after = before + behind;
-    return after <= h->most && (!h->is_limited || before >= 0);
+    return COUNTS;
 }
 
 static bool are_apart(const struct piece *pieces, uint32_t count, const struct recording *r)
@@ -161,20 +167,24 @@ static bool may_be_decided(const struct sdi_player *p, const struct recording *r
     return recording_may_move(p, r);
 }
 
-static bool stands(struct sdi_player *p, struct recording *r, struct node *node, int *status)
+static enum verdict decide(struct sdi_player *p, struct recording *r, struct node *node, int *status)
 {
     if (!r->num_handed)
-        return watch_stands(r);
+        return watch_stands(r) ? COUNTS : UNDONE;
     struct piece pieces[PIECES_MAX];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < r->num_stores; i++)
-        if (!find_pieces(r, &r->stores[i], pieces, &count))
-            return false;
+    enum verdict verdict = COUNTS;
+    for (uint32_t i = 0; i < r->num_stores && verdict != UNDONE; i++) {
+        const enum verdict found = find_pieces(r, &r->stores[i], pieces, &count);
+        verdict = found == COUNTS ? verdict : found;
+    }
+    if (verdict != COUNTS)
+        return verdict;
     if (!are_apart(pieces, count, r))
-        return false;
+        return UNDONE;
     *status = move(p, r, node, pieces, count);
     add_up(r);
-    return true;
+    return COUNTS;
 }
 
 /* Of the attempt under way: FULL while its members work; NOT_MINE where Python has to run it anew. */
@@ -188,10 +198,11 @@ enum taken attempt_take(struct sdi_player *p)
         return FULL;
     p->attempt = 0;
     int status = 0;
-    if (!stands(p, r, node, &status)) {
+    const enum verdict verdict = decide(p, r, node, &status);
+    if (verdict != COUNTS) {
         for (uint32_t i = 0; i < r->num_undone; i++)
             p->cells[r->undone[i].cell] = r->undone[i].value;
-        p->undone = node->recording + 1;
+        p->undone = (node->recording + 1) | (verdict == OUTSIDE ? (uint32_t)SAYS_OUTSIDE : 0);
         node_take_back(p, node);
         p->why = WHY_UNDONE;
         return NOT_MINE;
@@ -213,7 +224,8 @@ void attempt_fails(struct sdi_player *p)
     p->head += header->nbytes;
 }
 
-/* The recording whose attempt was undone since the last call, + 1; 0: none was. */
+/* The recording whose attempt was undone since the last call, + 1; 0: none was.  SAYS_OUTSIDE: because it stored
+ * where residency would change. */
 API uint32_t sdi_player_undone(struct sdi_player *p)
 {
     uint32_t found = p->undone;

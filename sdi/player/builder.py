@@ -287,6 +287,8 @@ class Builder:
                 return False
             self.undone.append((cells[1], buffer.directory.number_of(state)))
         self.num_tried = len(trial.members)
+        if self.num_tried * sum(len(counter.stores) for counter in trial.counters) > c.PIECES_MAX:
+            return False
         at = 0
         for each in trial.copies:
             stride = -(-each.over.nbytes // 8) * 8

@@ -11,6 +11,7 @@ from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeMember
 from sdi.devices.ticket import Ticket
+from sdi.errors import ClError
 from sdi.launch.kernel import LaunchPlan
 from sdi.partition.gain import Ran
 from sdi.player import library as c
@@ -225,7 +226,8 @@ class Player:
         """Have Python's tables say what recordings did; the events that the application let go."""
         self._learn()
         if undone := self._quick.sdi_player_undone(self._handle):
-            self._undone(self._recorded[undone - 1])
+            is_outside = bool(undone & c.SAYS_OUTSIDE)
+            self._undone(self._recorded[(undone & ~c.SAYS_OUTSIDE) - 1], is_outside)
         count = self._quick.sdi_player_played(self._handle, self._pairs)
         for at in range(count):
             recorded = self._recorded[self._pairs[2 * at]]
@@ -238,9 +240,14 @@ class Player:
         released = self._quick.sdi_player_released(self._handle)
         return list(self._released[:released])
 
-    def _undone(self, recorded: Recorded) -> None:
-        """Members ran a launch that does not count, and that Python is to run now."""
+    def _undone(self, recorded: Recorded, is_outside: bool) -> None:
+        """Members ran a launch that does not count, and that Python is to run now.
+
+        ``is_outside``: only since it stored where residency would change.
+        """
         assert recorded.trial is not None
+        if is_outside:
+            recorded.trial.kernel.outgrows = True
         for buffer, _ in recorded.trial.undone:
             buffer.directory.follow()
         recorded.trial.kernel.was_tried = True
@@ -354,11 +361,14 @@ class Player:
         if owner.cell:
             self._with_cells.append(owner)
 
-    def copies_at(self) -> memoryview:
+    def copies_at(self) -> memoryview | None:
         """See ``RecordingTable``."""
         if self._copies_at is None:
-            nbytes = len(self.members) * COPIES_MAX_NBYTES
-            self._copies_at = self.memory.arena.view(self.memory.arena.allocate(nbytes), nbytes)
+            nbytes, arena = len(self.members) * COPIES_MAX_NBYTES, self.memory.arena
+            try:
+                self._copies_at = arena.view(arena.allocate(nbytes), nbytes)
+            except ClError:  # full: the launch, which was issued, is none the worse for it
+                return None
         return self._copies_at
 
     def has(self, key: tuple[object, ...]) -> bool:

@@ -90,8 +90,8 @@ class RecordingTable(PlayerTables, Protocol):
         """Execute it from now on."""
         ...
 
-    def copies_at(self) -> memoryview:
-        """Where members' copies go that an attempt looks at: COPIES_MAX_NBYTES for each."""
+    def copies_at(self) -> memoryview | None:
+        """Where members' copies go that an attempt looks at: COPIES_MAX_NBYTES for each.  None: no room."""
         ...
 
     def changed(self) -> None:
@@ -172,8 +172,10 @@ class Keeper:
             native = self._table.members[member].launch(bound, *shape)
             if native is None or not builder.launch(member, native, assignment, holes, chunk, together):
                 return
-        if trial is not None and not builder.trial(trial, self._table.copies_at()):
-            return
+        if trial is not None:
+            copies = self._table.copies_at()
+            if copies is None or not builder.trial(trial, copies):
+                return
         self._table.add(
             builder,
             WireOp.NDRANGE,

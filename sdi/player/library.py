@@ -19,6 +19,10 @@ RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
 application has gone; another thread posted something; a driver refused; the next records are known, so that
 it is worth waiting until Python has nothing in flight; there are reports, and Python takes nothing over."""
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE, OP_FETCH = 0, 1, 2, 3, 4, 5, 6
+PIECES_MAX = 256
+"""So much of what members appended it moves at a time."""
+SAYS_OUTSIDE = 1 << 30
+"""Of what was undone: it stored where residency would change."""
 WRITES_BESIDE = 2
 """It writes bytes that nothing else of its recording touches, so that what does need not come before it."""
 WRITES_TOGETHER = 3

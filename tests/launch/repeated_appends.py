@@ -54,6 +54,12 @@ __kernel void search(__global const int *in, volatile __global int *hit, __globa
         hit[1] = v;
 }
 
+__kernel void renew(__global int *out, int tag)
+{
+    int i = get_global_id(0);
+    out[i] = tag - i;
+}
+
 __kernel void total(__global const int *out, __global int *sums, int count)
 {
     int i = get_global_id(0);
@@ -187,6 +193,23 @@ class Model:
         self.host["sums"][:] = np.where(np.arange(ROOM) < count, 3 * self.host["out"], 0)
         self.same("sums")
 
+    def grown(self) -> None:
+        """More is appended than in all launches before, to a buffer that members have written."""
+        tag = -int(self.rng.integers(1, 100))
+        self.launch("renew", ROOM, "out", np.int32(tag))
+        self.host["out"][:] = tag - np.arange(ROOM)
+        kept = np.empty(0, np.int32)
+        for every, times in ((1, 8), (2, 1), (4, 4)):
+            self.put("in", 0, np.where(np.arange(N) % 16 < every, 32 * np.arange(N), 1))
+            kept = self.host["in"][self.host["in"] & 31 == 0]
+            for _ in range(times):
+                self.put("size", 1, np.zeros(1))
+                self.launch("every", N, "in", "out", "marks", "size", np.int32(31), np.int32(tag))
+        self.host["size"][1] = kept.size
+        self.host["marks"][:] = self.host["in"] ^ tag
+        self.appended("out", 0, kept)
+        self.same("size", "marks")
+
     def step(self) -> None:
         """Something, mostly several times in a row."""
         rng = self.rng
@@ -219,6 +242,7 @@ def _sorted(rows: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Several steps."""
     model = Model(int(sys.argv[1]))
+    model.grown()
     for _ in range(int(sys.argv[2])):
         model.step()
     print(" ".join(f"{name}:{count}" for name, count in sorted(model.launches.items())))

@@ -75,6 +75,8 @@ def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
         "se_first": 1,
         "ap_converted": 1,
         "ap_named": 1,
+        "ap_far": 1,
+        "ap_wrapped": 1,
     }
 
 

@@ -47,6 +47,23 @@ def test_what_does_not_count_runs_again_once(tmp_path: Path) -> None:
     assert 0 < found["records"]["NDRANGE"]["undone"] <= undone
 
 
+@pytest.mark.parametrize(
+    ("how", "members", "undone", "played"),
+    [("grown", 2, 1, 0), ("beside", 2, 0, 50), ("columns", 7, 0, 50), ("columns", 8, 0, 0)],
+)
+def test_what_grows_or_is_too_much_is_left_to_python(
+    tmp_path: Path, how: str, members: int, undone: int, played: int
+) -> None:
+    stats = tmp_path / "stats.json"
+    program = [sys.executable, "-m", "tests.launch.growing_appends", how]
+    done = run(program, image_environ(members, SDI_SPLIT="always", SDI_STATS=str(stats)), 100.0)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    found = counted(stats)
+    assert found["kernels"]["keep"]["attempts_undone"] == undone
+    assert found["kernels"]["keep"]["launches_split"] == 60
+    assert found["records"]["NDRANGE"].get("played", 0) >= played
+
+
 def test_without_the_player_it_is_the_same(tmp_path: Path) -> None:
     stats = tmp_path / "stats.json"
     image = image_environ(3, SDI_SPLIT="always", SDI_PLAYER="off", SDI_STATS=str(stats))

@@ -11,14 +11,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from sdi.appends import COPIES_MAX_NBYTES
 from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Launch
 from sdi.devices.issue import Issue
-from sdi.errors import Status
+from sdi.errors import ClError, Status
 from sdi.partition.balance import Balance, ShareEpoch
 from sdi.partition.cost import Edges
 from sdi.player.face import Player
 from sdi.player.library import NO_RECORDING, Told
+from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.wire.records import NoticeKind, Op
 from tests.service.conftest import Serve
@@ -47,6 +49,13 @@ kernel void thirds(global int *a, int t)
     size_t i = get_global_id(0);
     if (i < 128)
         a[i + (t % 3 == 1) * 128] += t + (t == 0);
+}
+"""
+APPEND = """
+kernel void append(volatile global int *number, global const int *x, global int *y)
+{
+    int i = get_global_id(0);
+    if (!(x[i] & 3)) y[atomic_inc(number)] = i;
 }
 """
 CHOOSE = """
@@ -1123,6 +1132,37 @@ def test_what_runs_whole_is_replayed_with_scalars_that_ranges_depend_on_after_wr
     found = np.frombuffer(client.read(y, 4 * len(chosen)), np.int32)
     assert np.array_equal(np.sort(found), chosen)
     assert sum(each == 3 for each in replayed) > 80, client.session.player.summary()
+
+
+def test_where_the_arena_is_full_launches_that_append_are_not_recorded(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(2, "always", plays=True)
+    build, status, _ = client.build(APPEND)
+    assert status == 0
+    values = np.arange(ITEMS, dtype=np.int32)
+    number, x, y = (client.buffer(data) for data in (bytes(4), values.tobytes(), bytes(values.nbytes)))
+
+    def launch(times: int) -> int:
+        assert client.session.player is not None
+        before = client.session.player.replayed()
+        for _ in range(times):
+            client.put(number, bytes(4))
+            assert client.wait(client.launch(build, [(number, 0), (x, 0), (y, 0)], [ITEMS], [16])) == 0
+            assert struct.unpack("<i", client.read(number, 4)) == (ITEMS // 4,)
+        return client.session.player.replayed() - before
+
+    allocate = Arena.allocate
+
+    def allocated(arena: Arena, nbytes: int) -> int:
+        if nbytes == 2 * COPIES_MAX_NBYTES:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "full")
+        return allocate(arena, nbytes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Arena, "allocate", allocated)
+        launch(6)
+    assert launch(12) > 20  # with what is written and read
 
 
 def test_scalars_that_ranges_depend_on_are_no_holes_where_a_buffer_is_larger_than_its_member(

@@ -20,6 +20,8 @@ KERNELS: dict[str, str] = {
     "ap_converted": "split",
     "ap_named": "split",
     "ap_marked": "whole",
+    "ap_far": "split",
+    "ap_wrapped": "split",
 }
 
 SOURCE = """
@@ -193,6 +195,22 @@ __kernel void ap_marked(__global const int *in, __global int *out, volatile __gl
         out[atomic_inc(size)] = in[i];
 }
 
+// The counter has come far.
+__kernel void ap_far(__global const int *in, __global int *out, volatile __global uint *size, uint base)
+{
+    int v = in[get_global_id(0)];
+    if (v % 3 == 0)
+        out[atomic_inc(size) - base] = v;
+}
+
+// A sum of 64 bits that wraps around.
+__kernel void ap_wrapped(__global const int *in, __global int *out, volatile __global uint *size, ulong base)
+{
+    int v = in[get_global_id(0)];
+    if (v % 3 == 0)
+        out[base + atomic_inc(size)] = v;
+}
+
 __kernel void ap_fill(__global int *x)
 {
     x[get_global_id(0)] = -(int)get_global_id(0) - 1;
@@ -220,6 +238,8 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         converted,
         named,
         marked,
+        far,
+        wrapped,
         fill,
     ) = kernels(ctx, SOURCE, *KERNELS, "ap_fill")
     rng = np.random.default_rng(23)
@@ -392,11 +412,24 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         for part in parts_dev:
             fill(queue, (N,), (LOCAL,), part)
         named(queue, (N,), (LOCAL,), in_dev, *parts_dev, sizes_dev, *map(np.int32, numbers))
-        for part, chosen in zip(parts_dev, (data[data & 1 == 1], data[data & 1 == 0]), strict=True):
+        for part, which in zip(parts_dev, (data[data & 1 == 1], data[data & 1 == 0]), strict=True):
             found = to_host(queue, part, data)
-            same(np.sort(found[found >= 0]), np.sort(chosen), name)
+            same(np.sort(found[found >= 0]), np.sort(which), name)
             same(found[found < 0], (-np.arange(N, dtype=np.int32) - 1)[found < 0], f"{name}: the rest")
         outputs[name] = to_host(queue, sizes_dev, np.zeros(8, np.int32))
+
+    for kernel, begin, base in (
+        (far, (1 << 31) - 50, np.uint32((1 << 31) - 50)),
+        (wrapped, 10, np.uint64((1 << 64) - 10)),
+    ):
+        name = kernel.function_name
+        out_dev, size_dev = counter(N), to_device(ctx, np.array([begin], np.uint32))
+        fill(queue, (N,), (LOCAL,), out_dev)
+        kernel(queue, (N,), (LOCAL,), in_dev, out_dev, size_dev, base)
+        outputs[name] = np.sort(to_host(queue, out_dev, data))
+        outputs[f"{name} size"] = to_host(queue, size_dev, np.zeros(1, np.uint32))
+        assert outputs[f"{name} size"][0] == begin + chosen.size, name
+        same(outputs[name], np.sort([*-np.arange(chosen.size, N) - 1, *chosen]).astype(np.int32), name)
 
     out_dev, size_dev, marks_dev = counter(N), counter(), counter(N)
     fill(queue, (N,), (LOCAL,), out_dev)
