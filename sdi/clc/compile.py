@@ -192,6 +192,7 @@ def _identifier(name: str) -> str:
 
 def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel:
     from sdi.clc import arguments as of
+    from sdi.clc.constness import reaches_pointers
     from sdi.clc.effects import EffectAnalysis
     from sdi.clc.pointers import follows_pointers
     from sdi.clc.printing import prints
@@ -216,6 +217,7 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
                 smallest_unit_nbytes=effects.smallest_unit_nbytes,
                 updates=tuple(sorted(effects.updates)),
                 only_updates=bool(effects.updates) and effects.only_updates,
+                holds_pointers=reaches_pointers(kind),
             )
         )
     assert function.definition is not None

@@ -28,6 +28,7 @@ class Argument:
     ``unit_nbytes``: size of the largest scalar the kernel stores through this pointer (1, 2, 4, 8;
     0 when it stores nothing; 1 when unknown, for example after a cast to an unknown type).
     ``smallest_unit_nbytes``: likewise, of the smallest one.
+    ``holds_pointers``: what it points to has addresses in it.
     ``updates``: the atomic updates through this pointer that may be made on private copies, sorted;
     ``only_updates``: nothing else is done through it.
     """
@@ -46,6 +47,7 @@ class Argument:
     smallest_unit_nbytes: int
     updates: tuple[Update, ...] = ()
     only_updates: bool = False
+    holds_pointers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

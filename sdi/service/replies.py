@@ -73,6 +73,8 @@ def _arguments(kernel: Kernel) -> Iterable[bytes]:
             argument.type_qualifier,
             len(name),
             len(type_name),
+            int(argument.holds_pointers),
+            0,
         )
         yield padded(name)
         yield padded(type_name)

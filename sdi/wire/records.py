@@ -250,7 +250,8 @@ WORK_GROUP_ENTRY = fields(
     "u64 work_group_size; u64 preferred_multiple; u64 local_mem_nbytes; u64 private_mem_nbytes"
 )
 ARGUMENT_ENTRY = fields(
-    "u32 kind; u32 nbytes; u32 address; u32 access; u64 type; u32 name_nbytes; u32 type_nbytes"
+    "u32 kind; u32 nbytes; u32 address; u32 access; u64 type; u32 name_nbytes; u32 type_nbytes;"
+    " u32 holds_pointers; u32 reserved"
 )
 
 # Facts that are no answers of clGetDeviceInfo.

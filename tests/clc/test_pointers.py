@@ -63,3 +63,12 @@ def test_kernels_that_want_to_know_where_memory_is(source: str) -> None:
 @pytest.mark.parametrize("source", DOES_NOT.values(), ids=DOES_NOT)
 def test_kernels_that_do_not(source: str) -> None:
     assert not model_of(source).follows_pointers
+
+
+def test_arguments_that_hold_addresses() -> None:
+    source = NODE + (
+        "typedef struct { node first; } list;"
+        " kernel void k(global list *a, constant node *b, local node *c, global int *d, global ulong *e) {}"
+    )
+    held = {each.name for each in model_of(source).arguments if each.holds_pointers}
+    assert held == {"a", "b", "c"}

@@ -195,8 +195,9 @@ def _argument(text: str) -> bytes:
     type_name = next(w for w in reversed(words[:-1]) if w != "*") + ("*" if is_pointer else "")
     nbytes = 0 if kind is ArgumentKind.LOCAL else 8 if kind is not ArgumentKind.VALUE else _SIZES[type_name]
     qualifiers = 1 if "const" in words else 0
+    texts, holds = (len(name), len(type_name)), int(name.startswith("heads"))
     entry = layout(ARGUMENT_ENTRY).pack(
-        kind, nbytes, _ADDRESSES.get(kind, 0x119E), access, qualifiers, len(name), len(type_name)
+        kind, nbytes, _ADDRESSES.get(kind, 0x119E), access, qualifiers, *texts, holds, 0
     )
     return entry + padded(name.encode()) + padded(type_name.encode())
 

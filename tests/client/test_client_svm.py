@@ -27,6 +27,7 @@ from tests.client.test_client_session import in_child
 ADDRESS, ARENA_NBYTES, MAX_NBYTES, PAGE_NBYTES = 0x2000_0000_0000, 8 << 30, 2 << 30, 4096
 KERNELS = """
 kernel void follow(global int *data, global int *other) {}
+kernel void follow_heads(global long *heads, global int *data) {}
 kernel void plain(global int *data, global int *other) {}
 kernel void kinds(global int *data, constant int *table, local int *scratch, int n) {}
 kernel void add(global int *data, int term) {}
@@ -318,6 +319,32 @@ def kernels_that_follow_pointers_name_the_regions_that_live(cl: Cl) -> None:
     assert places_of(svm.last("NDRANGE"), 1) == [(first, 128, 64)]
 
 
+def addresses_in_a_buffer_may_be_of_any_region_unless_the_application_says_which(cl: Cl) -> None:
+    svm = Svm(cl)
+    (a, first), (b, second), (_, third) = (svm.region(bytes(5000)) for _ in range(3))
+    assert cl.clSVMAlloc(cl.context(), 0, 64, 0)  # another context's
+    heads, data = cl.buffer(svm.context, 64), cl.buffer(svm.context, 64)
+    kernel, other = svm.kernel("follow_heads"), svm.kernel("follow")
+    for each in (kernel, other):
+        cl.check(cl.set_arg(each, 0, c_void_p(heads)))
+        cl.check(cl.set_arg(each, 1, c_void_p(data)))
+    assert svm.launched(other) == []
+    assert svm.launched(kernel) == [first, second, third]
+    num = len(cl.records("REACH"))
+    assert svm.launched(kernel) == [first, second, third] and len(cl.records("REACH")) == num
+    clone = cl.make("clCloneKernel", kernel)
+    fourth = svm.region(bytes(5000))[1]
+    assert svm.launched(clone) == [first, second, third, fourth]
+    cl.clSVMFree(svm.context, a)
+    assert svm.launched(kernel) == [second, third, fourth]
+    cl.check(svm.reach(clone, b))
+    assert svm.launched(clone) == [second]
+    cl.check(cl.clSetKernelExecInfo(clone, PTRS, 0, None))
+    assert svm.launched(clone) == []
+    cl.check(cl.clSetKernelArgSVMPointer(kernel, 0, b))  # what is legal reaches its arguments only
+    assert svm.launched(kernel) == [second]
+
+
 def wrong_information_for_kernels_is_refused(cl: Cl) -> None:
     svm = Svm(cl)
     at, number = svm.region(bytes(64))
@@ -555,6 +582,7 @@ PROGRAMS = (
     only_what_was_allocated_is_freed,
     arguments_are_places_in_regions,
     kernels_that_follow_pointers_name_the_regions_that_live,
+    addresses_in_a_buffer_may_be_of_any_region_unless_the_application_says_which,
     wrong_information_for_kernels_is_refused,
     buffers_over_regions_are_their_bytes,
     wrong_buffers_over_regions_are_refused,

@@ -65,7 +65,9 @@ def _build(is_executable: bool) -> bytes:
     name, argument = b"k", b"unused"
     limits = layout(records.WORK_GROUP_ENTRY).pack(128, 8, 0, 0)
     kernel = layout(records.KERNEL_ENTRY).pack(len(name), 0, 0, 1, 0, 0, 0, 0, 0) + limits + padded(name)
-    kind = layout(records.ARGUMENT_ENTRY).pack(ArgumentKind.VALUE, 4, 0x119E, 0x11A3, 0, len(argument), 3)
+    kind = layout(records.ARGUMENT_ENTRY).pack(
+        ArgumentKind.VALUE, 4, 0x119E, 0x11A3, 0, len(argument), 3, 0, 0
+    )
     other = layout(records.KERNEL_ENTRY).pack(1, 0, 1, 0, 0, 0, 0, 0, 0) + limits + padded(b"o")
     tables = kernel + other + kind + padded(argument) + padded(b"int") if is_executable else b""
     head = layout(records.BUILD_REPLY).pack(len(log), 2 if is_executable else 0, len(made), 1, 0)

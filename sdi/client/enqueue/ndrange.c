@@ -94,7 +94,9 @@ static bool may_write(const struct sdi_argument *argument, cl_mem buffer)
 static cl_int find_uses(cl_kernel kernel, bool is_by_address, struct sdi_use **uses)
 {
     *uses = NULL;
-    cl_int status = is_by_address ? sdi_kernel_reach_uses(kernel, uses) : CL_SUCCESS;
+    cl_int status = is_by_address ? sdi_kernel_reach_unsaid(kernel) : CL_SUCCESS;
+    if (!status && is_by_address)
+        status = sdi_kernel_reach_uses(kernel, uses);
     for (uint32_t i = 0; i < kernel->table->num_args && !status; i++) {
         const struct sdi_bound *bound = &kernel->bound[i];
         if (!bound->id || !bound->buffer->root->hosted)

@@ -161,6 +161,7 @@ cl_kernel sdi_clCloneKernel(cl_kernel source, cl_int *errcode_ret)
         memcpy(kernel->payload, source->payload, source->table->payload_nbytes);
         memcpy(kernel->bound, source->bound, source->table->num_args * sizeof *source->bound);
         kernel->reach = source->reach;
+        kernel->said_reach = source->said_reach;
         sdi_reach_ref(kernel->reach);
     }
     sdi_unlock();

@@ -89,6 +89,9 @@ cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_me
 bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *table);
 /* No lock held.  Writes the ids of the regions that its arguments name, at most one each; how many these are. */
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids);
+/* No lock held.  Before a launch by address: where the application never said what else the kernel may reach, and a buffer
+ * among its arguments has addresses in it, that is all regions. */
+cl_int sdi_kernel_reach_unsaid(cl_kernel kernel);
 /* What it may reach beside them, as launches name it; 0: nothing. */
 uint64_t sdi_kernel_reach(cl_kernel kernel);
 /* No lock held.  Adds the application's own memory of these to `*uses`, see sdi_host_use. */

@@ -9,6 +9,7 @@ enum { SDI_SPARE_KERNELS = 16 };
 struct sdi_argument {
     uint32_t kind, nbytes, address, access;
     uint64_t type;
+    bool holds_pointers; /* what it points to has addresses in it */
     char *name, *type_name;
     size_t at; /* where its entry begins in a kernel's payload */
 };
@@ -79,6 +80,7 @@ struct sdi_kernel {
     unsigned char *payload; /* the arguments as an NDRANGE record has them */
     struct sdi_bound *bound;
     struct sdi_reach *reach; /* of shared virtual memory, beside its arguments; or NULL */
+    bool said_reach; /* the application said what it may reach, if only nothing */
 };
 SDI_FITS(struct sdi_kernel);
 

@@ -269,10 +269,52 @@ static cl_int set_reach(cl_kernel kernel, size_t num, void *const *pointers)
     return CL_SUCCESS;
 }
 
+/* Client lock held.  Whether it has addresses from a buffer: they can only be of regions, of which none need be an
+ * argument. */
+static bool takes_addresses(cl_kernel kernel)
+{
+    for (uint32_t i = 0; i < kernel->table->num_args; i++) {
+        const struct sdi_bound *bound = &kernel->bound[i];
+        if (kernel->table->arguments[i].holds_pointers && bound->id && sdi_is_mem(bound->buffer)
+            && bound->buffer->object.id == bound->id && !bound->buffer->root->is_region)
+            return true;
+    }
+    return false;
+}
+
+/* Client lock held. */
+static cl_int reach_all(cl_kernel kernel)
+{
+    void **pointers = malloc((num_regions + 1) * sizeof *pointers);
+    if (!pointers)
+        return CL_OUT_OF_HOST_MEMORY;
+    size_t num = 0;
+    for (size_t i = 0; i < num_regions; i++)
+        if (regions[i]->context == kernel->program->context)
+            pointers[num++] = (void *)sdi_region_at(regions[i]);
+    cl_int status = set_reach(kernel, num, pointers);
+    free(pointers);
+    return status;
+}
+
+cl_int sdi_kernel_reach_unsaid(cl_kernel kernel)
+{
+    sdi_lock();
+    cl_int status = CL_SUCCESS;
+    if (!kernel->said_reach && takes_addresses(kernel))
+        status = reach_all(kernel);
+    else if (!kernel->said_reach && kernel->reach)
+        status = set_reach(kernel, 0, NULL);
+    sdi_unlock();
+    return status;
+}
+
 static cl_int set_regions(cl_kernel kernel, size_t num, void *const *pointers)
 {
     sdi_lock(); /* what is told may be freed by another thread as soon as it is let go of */
     cl_int status = set_reach(kernel, num, pointers);
+    if (!status)
+        kernel->said_reach = true;
     sdi_unlock();
     return status;
 }
