@@ -41,8 +41,6 @@ UNITS = 132
 MEMORY_NBYTES = 150_800_000_000
 _FILL_BYTES_PER_NS = 2510.0
 """bench/results/gpu_4xh200.md: 5,020 GB/s on two GPUs."""
-_LEFT_OUT = ("lattice_boltzmann",)
-"""sdi plans its kernels for minutes at this size, here as with members."""
 _SHAPES: dict[str, Any] = {
     "black_scholes": lambda s: dict.fromkeys("abcdef", ((s.options,), np.float32)),
     "correlator": lambda s: {"samples": ((s.stations, s.times, s.channels, 4), np.int8)},
@@ -214,7 +212,7 @@ def compare(path: Path, counts: Sequence[int], only: str) -> None:
             key: [each for each in value if "runs" in each] for key, value in application["setups"].items()
         }
         one = setups.get("1 member") or []
-        if only not in name or not one or (name in _LEFT_OUT and name != only):
+        if only not in name or not one:
             continue
         run, spans = _typical(one[0])
         program = program_of(name, application["size"], run, spans)

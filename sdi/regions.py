@@ -24,6 +24,8 @@ _PAIRS_MAX = 1 << 14
 """So many regions of two sets are compared one by one."""
 _FEW_RUNS = 1 << 10
 """Of more it is worth finding out first whether sets have a byte in common."""
+_FILLED_RUNS_MAX = 1 << 16
+"""Several regions of more, with gaps filled, take longer to bring together than their gaps are worth."""
 _RUNS_MAX = 1 << 18
 """As far as there are no more runs than that, or few for each region."""
 
@@ -118,7 +120,7 @@ class RegionSet:
         return bool(self.intersection(other))
 
     def filled(self, gap_nbytes: int) -> RegionSet:
-        """With all gaps of at most so many bytes."""
+        """With all gaps of at most so many bytes; as it is where too many runs would be left."""
         if len(self.regions) < 2 and not (self.regions and self.regions[0].levels):
             return self
         found: list[Bytes] = []
@@ -130,6 +132,8 @@ class RegionSet:
             else:
                 found.append(each)
         if len(found) == len(self.regions) and all(map(is_, found, self.regions)):
+            return self
+        if len(found) > 1 and sum([each.num_runs for each in found]) > _FILLED_RUNS_MAX:
             return self
         return RegionSet.of(found)
 

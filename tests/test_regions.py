@@ -115,6 +115,9 @@ def test_regions_of_a_set_are_as_few_as_they_can_be() -> None:
     assert RegionSet.of(halves).regions == (Region(0, 16, ((64, 100),)),)
     assert RegionSet.of([Region(0, 64), Region(64, 64), Region(128, 1)]).regions == (ByteRange(0, 129),)
     assert RegionSet.of(rows).filled(48).regions == (ByteRange(0, 99 * 64 + 16),)
+    pitches = RegionSet((Region(0, 4, ((8, 40_000),)), Region(400_000, 4, ((12, 40_000),))))
+    assert pitches.filled(1) is pitches, "as many runs would be left, on no common grid"
+    assert pitches.filled(4).regions[0] == ByteRange(0, 319_996)
     checkers = [Region(row * 64 + row % 2 * 4, 4, ((8, 8),)) for row in range(100)]
     assert len(RegionSet.of(checkers).regions) <= 2
 

@@ -11,6 +11,7 @@ from sdi.vmem.directory import member_memory
 _CANDIDATES_MAX = 16
 _EXACT_MIN_NBYTES, _GAPS_MAX = 1 << 20, 0.5
 """Where so many bytes are moved, it is asked whether fewer than that part of them do."""
+_SCATTERED_RUNS, _SCATTERED_TIMES = 1 << 15, 16
 _ALL_ASKED_MAX, _ASKED = 16, 5
 """Of more assignments so many are asked for that."""
 
@@ -34,8 +35,19 @@ def candidate_plans(
     is_rough = bool(best.merged_nbytes or best.why_whole) or (is_dear and len(found) > 1 and _spreads(best))
     if is_rough or _moves_gaps(best, plans, members):
         exact = [plans.plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
-        found = [_better(*pair, order) for pair in zip(found, exact, strict=True)]
+        most = _SCATTERED_TIMES * order(best)[1]
+        found = [
+            rough if _is_scattered(plan) and order(rough)[1] > most else _better(rough, plan, order)
+            for rough, plan in zip(found, exact, strict=True)
+        ]
     return found
+
+
+def _is_scattered(plan: CutPlan) -> bool:
+    """Whether an assignment's bytes are so many runs that to say what of them moves may take half a minute,
+    which a cut is not worth whose bounds cost many times what another's do.
+    """
+    return any(each.needs.num_runs > _SCATTERED_RUNS for used in plan.buffers for each in used.assignments)
 
 
 def _better(rough: CutPlan, exact: CutPlan, order: Callable[[CutPlan], tuple[float, ...]]) -> CutPlan:

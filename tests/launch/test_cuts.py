@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 from typing import cast
+
+import pytest
 
 from sdi.clc.compile import compile_source
 from sdi.launch.arguments import BufferArgument
-from sdi.launch.cuts import cost, moved_nbytes
-from sdi.launch.plan import CutPlan, make_plan
+from sdi.launch.cuts import candidate_plans, cost, moved_nbytes
+from sdi.launch.plan import CutPlan, CutPlans, make_plan
 from sdi.launch.programs.access import access_of
-from sdi.ndrange import NDRange
+from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.table import cuts
+from sdi.region import Region
+from sdi.regions import RegionSet
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import VirtualBuffer
 from tests.service.conftest import Serve
@@ -98,3 +103,43 @@ def test_a_stencil_moves_only_halo_rows_between_iterations(serve: Serve) -> None
     halo = 2 * (members - 1) * row
     assert halo // 2 < iterate(1) / 2 <= halo
     assert iterate(10) <= 20 * halo
+
+
+class Scattered:
+    """Two cuts whose bounds have to be merged: the second one's exact bytes are a hundred thousand runs.
+
+    ``dear``: what its bounds cost, where those of the first cost 1.  ``asked``: plans whose costs were asked.
+    """
+
+    BOXES = tuple((GroupBox((k, 0, 0), (k + 1, 1, 1)),) for k in range(2))
+
+    def __init__(self, dear: int) -> None:
+        self.asked: list[tuple[int, bool]] = []
+        self.dear = dear
+
+    def plan(self, boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
+        number = self.BOXES.index(boxes)
+        runs = ((64, 100_000),) if exact and number else ()
+        access = SimpleNamespace(needs=RegionSet((Region(0, 4, runs),)))
+        buffers = (SimpleNamespace(assignments=(access,)),)
+        found = SimpleNamespace(boxes=boxes, number=number, exact=exact, buffers=buffers)
+        found.merged_nbytes, found.why_whole = (0 if exact else 1), ""
+        return cast(CutPlan, found)
+
+    def order(self, plan: CutPlan) -> tuple[float, ...]:
+        of = cast(SimpleNamespace, plan)
+        self.asked.append((of.number, of.exact))
+        return (False, 0 if of.exact else self.dear if of.number else 1, 0)
+
+    def found(self) -> list[tuple[int, bool]]:
+        plans = candidate_plans(self.BOXES, cast(CutPlans, self), self.order)
+        return [(plan.number, plan.exact) for plan in cast(list[SimpleNamespace], plans)]
+
+
+@pytest.mark.parametrize(("dear", "is_asked"), [(2, True), (16, True), (17, False), (1000, False)])
+def test_what_many_runs_cost_is_not_asked_where_other_bounds_cost_much_less(
+    dear: int, is_asked: bool
+) -> None:
+    plans = Scattered(dear)
+    assert plans.found() == [(0, True), (1, is_asked)]
+    assert ((1, True) in plans.asked) is is_asked
