@@ -6,8 +6,6 @@ stream begins a few microseconds sooner.  Both read the other GPU's memory by th
 
 from __future__ import annotations
 
-import struct
-
 FETCH_MAX_NBYTES = 1 << 18
 """Above it copy engines are as quick."""
 FETCH_ITEMS = 256
@@ -31,4 +29,4 @@ extern "C" __global__ void sdi_fetch(char *to, const char *from, unsigned long n
 def fetch_launch(to: int, from_: int, nbytes: int) -> tuple[int, bytes]:
     """(number of work-groups, parameters) for these addresses."""
     groups = min(_MAX_GROUPS, -(-nbytes // (FETCH_ITEMS * _WORD_NBYTES)))
-    return groups, struct.pack("<QQQ", to, from_, nbytes)
+    return groups, b"".join([value.to_bytes(8, "little") for value in (to, from_, nbytes)])

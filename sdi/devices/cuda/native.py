@@ -49,6 +49,7 @@ class CudaNative:
         self._lane: Final = lane
         self._programs: Final = programs
         self._links: Final = links
+        self._fetches = True
 
     def lane(self) -> NativeLane | None:
         stream: Stream | None = self._channel().stream  # which it may lack: see there
@@ -96,12 +97,14 @@ class CudaNative:
     ) -> NativeLaunch | None:
         other = cast(CudaNative, source)
         is_direct = self._links.way(other._links) is PeerRoute.DIRECT
-        if nbytes > FETCH_MAX_NBYTES or not is_direct or self._context.handle == other._context.handle:
+        is_one = self._context.handle == other._context.handle
+        if not self._fetches or nbytes > FETCH_MAX_NBYTES or not is_direct or is_one:
             return None
         try:
             kernel = self._programs.fetcher()
         except (BuildError, DeviceFailed) as cause:
             _log.info("%s: the driver makes small copies: %s", self._name, cause)
+            self._fetches = False
             return None
         groups, block = fetch_launch(to.at, from_.at, nbytes)
         return NativeLaunch(kernel.handle, (groups, 1, 1), (FETCH_ITEMS, 1, 1), 1, block=block, keep=kernel)

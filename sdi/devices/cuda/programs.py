@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from sdi.devices.native import NativeLaunch
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
 from sdi.wire.cuda import CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+
+_log = logging.getLogger(__name__)
 
 
 class Module(Protocol):
@@ -214,16 +217,21 @@ class CudaPrograms:
         )
 
     def _spread_nbytes(self, function: CudaFunction, bound: CudaBoundKernel, groups: int, items: int) -> int:
+        """What it takes to have groups spread evenly; where the driver does not say, 0."""
         asked_nbytes = bound.shared_nbytes
-        with self._context.pushed():
-            local_nbytes = asked_nbytes + function.get_attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
-            return spread_nbytes(
-                self._units(),
-                groups,
-                items,
-                local_nbytes,
-                lambda more: function.fitting(items, asked_nbytes + more),
-            )
+        try:
+            with self._context.pushed():
+                local_nbytes = asked_nbytes + function.get_attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
+                return spread_nbytes(
+                    self._units(),
+                    groups,
+                    items,
+                    local_nbytes,
+                    lambda more: function.fitting(items, asked_nbytes + more),
+                )
+        except (DeviceFailed, drv.Error) as cause:
+            _log.info("%s: groups are not spread: %s", self._name, cause)
+            return 0
 
     def _units(self) -> Units:
         if self._unit is None:
