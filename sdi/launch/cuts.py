@@ -35,10 +35,11 @@ def candidate_plans(
     is_rough = bool(best.merged_nbytes or best.why_whole) or (is_dear and len(found) > 1 and _spreads(best))
     if is_rough or _moves_gaps(best, plans, members):
         exact = [plans.plan(boxes, True) for boxes in cuts[:_CANDIDATES_MAX]]
-        most = _SCATTERED_TIMES * order(best)[1]
+        scattered = [_is_scattered(plan) for plan in exact]
+        most = _SCATTERED_TIMES * order(best)[1] if any(scattered) else 0
         found = [
-            rough if _is_scattered(plan) and order(rough)[1] > most else _better(rough, plan, order)
-            for rough, plan in zip(found, exact, strict=True)
+            rough if is_scattered and order(rough)[1] > most else _better(rough, plan, order)
+            for rough, plan, is_scattered in zip(found, exact, scattered, strict=True)
         ]
     return found
 

@@ -52,10 +52,6 @@ static void drop_event(struct sdi_player *p, struct lane *lane, void *event, boo
         p->opencl.event_free(event);
         return;
     }
-    if (spare->count == SPARE_MAX && issuers_passed(p, used)) {
-        p->cuda.event_free(event);
-        return;
-    }
     if (spare->count == SPARE_MAX) { /* then the oldest one */
         while (!issuers_passed(p, spare->events[spare->first].used))
             sched_yield();

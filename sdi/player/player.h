@@ -2,7 +2,7 @@
  *
  * Whoever has the session's turn calls sdi_player_run, which reads the command socket.  A record that equals a
  * recording, all of whose guards hold, is executed here; any other one is answered with RECORD, for Python.  Nothing
- * here is called by two threads at a time. */
+ * here is called by two threads at a time; issuers have threads of their own, and share only `struct issuer` with it. */
 #ifndef SDI_PLAYER_H
 #define SDI_PLAYER_H
 
