@@ -18,6 +18,7 @@ class MemberKind:
     ``keeps_memory``: what is given back is kept for a while, since getting it anew takes long and nobody else
     on the machine could have it.
     ``merges``: it compares and merges what members wrote faster than the host does, if it can: design/0019.
+    ``merge_ns_per_byte``: what that takes for each member that wrote, its changes brought to one of them.
     ``assignment_ns``: what an assignment costs: issuing it and seeing its end.
     ``access_ns``: what an access of the inner loops takes at least, over a whole device.
     ``host_ns_per_byte``: of copies between the host's memory and it; ``peer_ns_per_byte``: between two of
@@ -31,6 +32,7 @@ class MemberKind:
     is_host_processor: bool
     keeps_memory: bool
     merges: bool
+    merge_ns_per_byte: float
     assignment_ns: float
     access_ns: float
     host_ns_per_byte: float
@@ -45,6 +47,7 @@ CPU = MemberKind(
     is_host_processor=True,
     keeps_memory=False,
     merges=False,
+    merge_ns_per_byte=0.5,
     assignment_ns=60_000.0,
     access_ns=0.3,
     host_ns_per_byte=0.1,
@@ -59,6 +62,7 @@ GPU = MemberKind(
     is_host_processor=False,
     keeps_memory=True,
     merges=True,
+    merge_ns_per_byte=0.0125,
     assignment_ns=30_000.0,
     access_ns=0.001,
     host_ns_per_byte=0.02,
@@ -66,8 +70,9 @@ GPU = MemberKind(
     host_share=0.27,
     trial_nbytes=128 << 20,
 )
-"""DESIGN: 55 GB/s to a GPU, 205 to four at once, 395 between GPUs.  [M] an assignment, two H200s, from
-sources: 0.114 ms an iteration of Jacobi 4096 x 4096, which is two launches of 32 us and two halo copies."""
+"""DESIGN: 55 GB/s to a GPU, 205 to four at once, 395 between GPUs.  [M] a merge, four H200s: 80 bytes per ns
+and member.  [M] an assignment, two H200s, from sources: 0.114 ms an iteration of Jacobi 4096 x 4096, which is
+two launches of 32 us and two halo copies."""
 
 
 def kind_named(name: str) -> MemberKind:

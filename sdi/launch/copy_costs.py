@@ -25,6 +25,8 @@ busy cores: a few small copies and a merge, by Python."""
 _TRIAL_NS = 200_000.0
 """The same where the player does it, as it mostly does.  [M] 50 us on two busy cores; on a GPU not measured:
 small copies, and up to 100 us until the kernels' end is seen."""
+_MERGE_NS = 300_000.0
+"""What members merge takes two turns of Python, before it is known how much changed and after that."""
 _SAMPLED = 16
 """So many members stand for all that write to the same bytes."""
 _NODES_SAMPLED = 4
@@ -175,24 +177,43 @@ def attempt_ns(plan: CutPlan, links: Links) -> float:
 
 
 def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
-    """Predicted time to bring home what several assignments write, to compare it and to send it out again.
+    """Predicted time to bring together what several assignments write, and to send it out again.
 
     ``members``: see ``move_ns``.  What is an attempt is waited for, too.
     """
     total = attempt_ns(plan, links)
     if plan.is_trial and not links.is_far:
         return total  # what members counted is added up where it is looked at
-    known: dict[tuple[tuple[int, ...], int], float] = {}  # ranges may be very many, and alike
+    turns_ns = 0.0
     for used in plan.buffers:
+        known: dict[tuple[tuple[int, ...], int], float] = {}  # ranges may be very many, and alike
         for merged in used.merged:
             nbytes = merged.over.nbytes
             key = merged.assignments, nbytes
             each = known.get(key)
             if each is None:
-                some = [member_memory(members[k] if members else k) for k in merged.assignments[:_SAMPLED]]
-                copies = sum(links.cost_ns(memory, HOST, nbytes) for memory in some)
-                copies += sum(links.cost_ns(HOST, memory, nbytes) for memory in some)
-                each = len(merged.assignments) * (copies / len(some) + nbytes / COPY_BYTES_PER_NS)
+                where = [members[k] if members else k for k in merged.assignments]
+                on_members = links.merge_ns(where, nbytes)
+                if on_members is None:
+                    each = _merge_on_host_ns(where, nbytes, links)
+                else:
+                    turns_ns = _MERGE_NS
+                    needs = [used.assignments[k].needs.nbytes for k in merged.assignments]
+                    each = on_members + _sent_again_ns(where, [min(n, nbytes) for n in needs], links)
                 known[key] = each
             total += each
-    return total
+    return total + turns_ns
+
+
+def _merge_on_host_ns(members: Sequence[int], nbytes: int, links: Links) -> float:
+    """All of it comes home from each member, is compared, and goes out again."""
+    some = [member_memory(member) for member in members[:_SAMPLED]]
+    copies = sum(links.cost_ns(memory, HOST, nbytes) for memory in some)
+    copies += sum(links.cost_ns(HOST, memory, nbytes) for memory in some)
+    return len(members) * (copies / len(some) + nbytes / COPY_BYTES_PER_NS)
+
+
+def _sent_again_ns(members: Sequence[int], nbytes: Sequence[int], links: Links) -> float:
+    """The first of them, which has the result, sends each other one so much of it, one after the other."""
+    first, *others = [member_memory(member) for member in members]
+    return sum(links.cost_ns(first, to, each) for to, each in zip(others, nbytes[1:], strict=True) if each)

@@ -122,6 +122,21 @@ class Links:
         """Expected time of one copy on a link that is free."""
         return LATENCY_NS + nbytes * self._rate(source, target)
 
+    def merges(self, member: int) -> bool:
+        """Whether a member, if it can, compares and merges faster than the host does (design/0019): all where
+        some are on other machines, since all that is compared would go over the network otherwise.
+        """
+        return self.is_far or self._kinds[member].merges
+
+    def merge_ns(self, members: Sequence[int], nbytes: int) -> float | None:
+        """Expected time in which they merge so many bytes, of which one of them has the result then.  None
+        where the host merges, or the network counts.
+        """
+        kinds = [self._kinds[member] for member in members]
+        if self.is_far or not all(kind.merges for kind in kinds):
+            return None
+        return LATENCY_NS + nbytes * sum(kind.merge_ns_per_byte for kind in kinds)
+
     def hop_ns(self, nbytes: float) -> float:
         """Expected time of one copy from node to node, between any two of them."""
         return self._hop_ns + nbytes * self._network

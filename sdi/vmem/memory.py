@@ -40,14 +40,6 @@ from sdi.vmem.transfers import Transfers
 Coherence = Literal["lazy", "host"]
 
 
-def who_merges(devices: Sequence[Device]) -> Callable[[Device], bool]:
-    """Which members compare and merge faster than the host does (design/0019): all where some are on other
-    machines, since all that is compared would go over the network otherwise.
-    """
-    is_far = not all(device.capabilities.is_near for device in devices)
-    return lambda device: is_far or device.capabilities.kind.merges
-
-
 class VirtualMemory:
     """All virtual buffers of one session over the members' memories."""
 
@@ -59,7 +51,7 @@ class VirtualMemory:
         post: Callable[[Callable[[], None]], None],
         coherence: Coherence = "lazy",
         links: Links | None = None,
-        compares: Callable[[Device], bool] | None = None,
+        compares: Callable[[int], bool] | None = None,
         pooled: PooledMemory | None = None,
         nodes: Sequence[Device] = (),
         spilling: Spilling | None = None,
@@ -67,7 +59,7 @@ class VirtualMemory:
         """``post`` runs a call on sdi-scheduler, from any thread.
 
         ``compares(member)``: whether that member, if it can, compares and merges what it and others wrote; as
-        ``who_merges`` says without that.
+        ``Links.merges`` says without that.
         ``pooled``: the memory of all members together, if they have that.
         ``nodes``: of each other node what copies to and from its own memory, which has so much room; not used
         by the protocol of papers/1.
@@ -103,13 +95,13 @@ class VirtualMemory:
         self.placement = Placement(devices, self.accounting, post, self.transfers.bring, made, pooled)
         self.placed = self.placement.placed
         self.images = Images(self.memories, self.accounting)
-        able = compares or who_merges(devices)
+        able = compares or links.merges
         self.merges = MemberMerges(
             devices,
             self.placement.heaps,
             self.accounting,
             post,
-            lambda device: coherence == "lazy" and able(device),
+            lambda member: coherence == "lazy" and able(member),
             links,
         )
         self.host_merges = HostMerges(self.memories, self.transfers, self.accounting, host, post)

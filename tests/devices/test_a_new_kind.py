@@ -34,6 +34,7 @@ SLATE = MemberKind(
     is_host_processor=False,
     keeps_memory=True,
     merges=True,
+    merge_ns_per_byte=0.5,
     assignment_ns=1_000.0,
     access_ns=0.1,
     host_ns_per_byte=0.1,

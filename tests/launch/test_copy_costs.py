@@ -12,14 +12,14 @@ import pytest
 
 from sdi.commands import Launch
 from sdi.devices.base import Device
-from sdi.devices.capabilities import GPU
+from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.issue import Issue
 from sdi.devices.testing.null import NullDevice
 from sdi.intervals import ByteRange
 from sdi.launch.copy_costs import attempt_ns, between_nodes, merge_ns, missing_nbytes, move_ns
 from sdi.launch.counters import Counters
 from sdi.launch.launcher import Launcher
-from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan
+from sdi.launch.plan import AssignmentAccess, BufferPlan, CutPlan, MergedRange
 from sdi.launch.programs.builds import Target, build
 from sdi.ndrange import GroupBox, Int3
 from sdi.regions import RegionSet
@@ -190,6 +190,26 @@ def test_the_player_finds_out_sooner_but_for_members_of_other_nodes(links: Links
     assert attempt_ns(trial, links) == attempt_ns(attempt, links)
     here = Links([GPU] * 2)
     assert attempt_ns(trial, here) < attempt_ns(attempt, here) / 5
+
+
+def test_what_members_merge_themselves_does_not_cross_to_the_host_and_back() -> None:
+    over = 80 * MIB
+
+    def plan(needed: int) -> CutPlan:
+        made = _plan(Directory(over, True), [[ByteRange(0, needed)]] * 4)
+        merged = (MergedRange(ByteRange(0, over), (0, 1, 2, 3)),)
+        return replace(made, buffers=(replace(made.buffers[0], merged=merged),))
+
+    gpus, cpus, others = Links([GPU] * 4), Links([CPU] * 4), Links([replace(GPU, merges=False)] * 4)
+    on_members, on_host = (
+        merge_ns(plan(MIB), gpus),
+        merge_ns(plan(MIB), others),
+    )
+    assert on_members < on_host / 2
+    assert cpus.merge_ns((0, 1), over) is None, "their memory is the host's"
+    assert Links([GPU, CPU]).merge_ns((0, 1), over) is None
+    again = merge_ns(plan(over), gpus) - on_members
+    assert again == pytest.approx(3 * (over - MIB) * GPU.peer_ns_per_byte), "what others need is sent to them"
 
 
 def test_what_each_member_lacks_is_found_in_one_walk() -> None:

@@ -107,7 +107,7 @@ class MemberMerge:
 
 
 class MemberMerges:
-    """Makes merges.  ``able(device)``: whether that member is to compare; ``post``: as in VirtualMemory."""
+    """Makes merges.  ``able(member)``: whether that one is to compare; ``post``: as in VirtualMemory."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class MemberMerges:
         heaps: Sequence[MemberHeap],
         accounting: Accounting,
         post: Callable[[Callable[[], None]], None],
-        able: Callable[[Device], bool],
+        able: Callable[[int], bool],
         links: Links,
     ) -> None:
         self._links = links
@@ -123,7 +123,7 @@ class MemberMerges:
         self._heaps = heaps
         self._accounting = accounting
         self._post = post
-        self._able = [device.capabilities.compares and able(device) for device in devices]
+        self._able = [device.capabilities.compares and able(member) for member, device in enumerate(devices)]
 
     def are_able(self, members: Sequence[int]) -> bool:
         """Whether what all of them did comes together on them, and not on the host."""
