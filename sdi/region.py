@@ -143,6 +143,11 @@ def do_meet(one: Bytes, other: Bytes) -> bool | None:
     Of two runs, one of each, the second begins so far behind the first: the difference of the bases, and of
     each stride some times.  From the largest stride on few numbers of times leave it possible that they meet.
     """
+    period = math.gcd(*[stride for stride, _ in one.levels], *[stride for stride, _ in other.levels])
+    if period:  # both repeat with it: what is apart within one period is so everywhere
+        behind = (other.base - one.base) % period
+        if one.nbytes <= behind <= period - other.nbytes:
+            return False
     if one.bounds.stop <= other.bounds.start or other.bounds.stop <= one.bounds.start:
         return False
     times: dict[int, tuple[int, int]] = {stride: (0, count - 1) for stride, count in one.levels}

@@ -23,6 +23,8 @@ _LEARNT_MIN, _APART_MAX = 8, 64
 """A grid is learnt for so many runs; so many that are on no common one are put on it one by one."""
 ENTRIES_MAX = 4096
 """Of a table: one that grows beyond is put on the grid without strides, where each run has an entry."""
+_COPIED_MAX = 256
+"""A larger map learns what it is asked for itself."""
 _NO_GRID = Grid()
 
 
@@ -30,9 +32,11 @@ class RegionMap(Generic[V]):
     """Total map from the bytes of ``[0, nbytes)`` to values, which are compared with ``==``.
 
     A look-up or change costs as many steps as the boxes it meets, and one along each digit's changes.
+    Changes teach the grid; where the map is only asked, a copy learns what the question needs, so that what
+    was looked at once makes nothing slower from then on.
     """
 
-    __slots__ = ("_cuts", "_flat", "_grid", "_learns", "_values", "nbytes")
+    __slots__ = ("_asked", "_cuts", "_flat", "_grid", "_learns", "_values", "nbytes")
 
     def __init__(self, nbytes: int, value: V, grid: Grid | None = None, learns: bool = True) -> None:
         """``learns``: whether the grid gets the strides of regions that it is asked for."""
@@ -41,6 +45,7 @@ class RegionMap(Generic[V]):
         self.nbytes = nbytes
         self._grid = grid or _NO_GRID
         self._learns = learns
+        self._asked: RegionMap[V] | None = None
         self._flat = None if self._grid.strides else RangeMap(nbytes, value)
         self._cuts = [] if self._flat is not None else [[0] for _ in self._grid.units]
         self._values = [value]
@@ -70,7 +75,7 @@ class RegionMap(Generic[V]):
         """A map with the same values that changes by itself."""
         made: RegionMap[V] = RegionMap.__new__(RegionMap)
         made.nbytes = self.nbytes
-        made._grid, made._learns = self._grid, self._learns
+        made._grid, made._learns, made._asked = self._grid, self._learns, None
         made._flat = None if self._flat is None else self._flat.copy()
         made._cuts = [list(cuts) for cuts in self._cuts]
         made._values = list(self._values)
@@ -78,39 +83,37 @@ class RegionMap(Generic[V]):
 
     def values(self, over: Bytes) -> list[V]:
         """The values in ``over``, some perhaps more than once."""
-        if over.levels:
-            self._learn(over)
-        if (flat := self._flat) is not None:
+        at = self._to_ask(over) if over.levels else self
+        if (flat := at._flat) is not None:
             if not over.levels:
                 return flat.values(over.bounds)
             return [value for run in over.runs() for value in flat.values(run)]
-        return [value for box in self._boxes_of(over) for _, value in self._items(box)]
+        return [value for box in at._boxes_of(over) for _, value in at._items(box)]
 
     def items(self, over: Bytes) -> Sequence[tuple[Bytes, V]]:
         """Disjoint regions that make up ``over``, and their values; equal neighbours of one box are one."""
-        if over.levels:
-            self._learn(over)
-        if (flat := self._flat) is not None:
+        at = self._to_ask(over) if over.levels else self
+        if (flat := at._flat) is not None:
             if not over.levels:
                 return flat.items(over.bounds)
             if (value := flat.whole()) is not None:
                 return [(over, value)]
             return [item for run in over.runs() for item in flat.items(run)]
-        region = self._grid.region
-        return [(region(box), value) for part in self._boxes_of(over) for box, value in self._items(part)]
+        region = at._grid.region
+        return [(region(box), value) for part in at._boxes_of(over) for box, value in at._items(part)]
 
     def sizes(self, over: Bytes) -> list[tuple[V, int]]:
         """The values of ``items``, each with how many bytes have it; faster."""
-        if over.levels:
-            self._learn(over)
-        if (flat := self._flat) is not None:
+        at = self._to_ask(over) if over.levels else self
+        if (flat := at._flat) is not None:
             if not over.levels:
                 return flat.sizes(over.bounds)
             return [item for run in over.runs() for item in flat.sizes(run)]
-        return [(value, _size(box)) for part in self._boxes_of(over) for box, value in self._items(part)]
+        return [(value, _size(box)) for part in at._boxes_of(over) for box, value in at._items(part)]
 
     def update(self, over: Bytes, change: Callable[[V], V]) -> None:
         """Replace each value v in ``over`` by ``change(v)``; called at least once per value."""
+        self._asked = None
         if over.levels:
             self._learn(over)
         if (flat := self._flat) is not None:
@@ -125,6 +128,7 @@ class RegionMap(Generic[V]):
 
     def assign(self, over: Bytes, value: V) -> None:
         """Give every byte of ``over`` the same value."""
+        self._asked = None
         if over.nbytes == self.nbytes:
             self._learns = True
         if over.levels:
@@ -148,6 +152,18 @@ class RegionMap(Generic[V]):
             assert cuts[0] == 0 and all(a < b for a, b in pairwise(cuts)) and cuts[-1] < self._stop(digit)
             assert not any(self._are_alike(digit, at) for at in range(1, len(cuts)))
 
+    def _to_ask(self, over: Bytes) -> RegionMap[V]:
+        """A map of the same values that has, or learns, the strides of ``over``."""
+        if len(self) > _COPIED_MAX:
+            self._learn(over)
+            return self
+        if self._asked is None:
+            if not self._would_learn(over) or self._grid.refined(over) is self._grid:
+                return self
+            self._asked = self.copy()
+        self._asked._learn(over)
+        return self._asked
+
     # -- the grid ----------------------------------------------------------------------------------------
 
     def _learn(self, over: Bytes) -> None:
@@ -155,13 +171,16 @@ class RegionMap(Generic[V]):
 
         Of many runs that are on no common grid with those before, each has an entry.
         """
-        if self._learns and over.num_runs >= _LEARNT_MIN and len(self) <= ENTRIES_MAX:
+        if self._would_learn(over):
             grid = self._grid.refined(over)
             if grid is not None and grid is not self._grid:
                 self._put_on(grid)
             elif grid is None and over.num_runs > _APART_MAX:
                 self._put_on(_NO_GRID)
                 self._learns = False
+
+    def _would_learn(self, over: Bytes) -> bool:
+        return self._learns and over.num_runs >= _LEARNT_MIN and len(self) <= ENTRIES_MAX
 
     def _put_on(self, grid: Grid) -> None:
         """Learn a grid."""

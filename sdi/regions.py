@@ -249,8 +249,12 @@ def are_disjoint(sets: Sequence[RegionSet]) -> bool:
 def _do_meet(one: RegionSet, other: RegionSet) -> bool:
     if len(one.regions) * len(other.regions) > _PAIRS_MAX:
         return one.overlaps(other)
+    spans = [(bounds.start, bounds.stop, there) for there in other.regions for bounds in (there.bounds,)]
     for part in one.regions:
-        for there in other.regions:
+        start, stop = part.bounds.start, part.bounds.stop
+        for first, last, there in spans:
+            if first >= stop or last <= start:
+                continue
             found = do_meet(part, there)
             if found is None:
                 return one.overlaps(other)

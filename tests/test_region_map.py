@@ -90,6 +90,19 @@ def test_ways_to_share_a_matrix_in_turn_leave_few_entries() -> None:
         assert [found.values(over) for over in slabs(kind, members)] == [[m] for m in range(members)]
 
 
+def test_a_question_teaches_the_map_nothing() -> None:
+    found, field = RegionMap(1 << 20, 0), Region(4, 4, ((76, 10_000),))
+    found.assign(Region(0, 1 << 19), 1)
+    before, entries = found.key(), len(found)
+    assert sorted(found.sizes(field)) == [(0, 12_404), (1, 27_596)], found.sizes(field)
+    assert {value for _, value in found.items(field)} == {0, 1} and not found.grid.strides
+    assert (found.key(), len(found)) == (before, entries)
+    found.assign(Region(1 << 18, 1 << 18), 2)
+    assert set(found.values(field)) == {0, 1, 2}, "what was learnt for the question is not what it was"
+    found.assign(field, 3)
+    assert found.grid.strides and found.values(field) == [3]
+
+
 def test_a_triangle_has_an_entry_per_row() -> None:
     side = 100
     found = RegionMap(side * side, 0)

@@ -317,7 +317,7 @@ class Cutter:
         if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
             return self._stays_whole(history, whole, "until it is known how long that takes")
         found = self._most_that_may(history, num_groups, most, plans)
-        self.budget.spend(self.budget.now_ns() - start_ns)
+        self._planned(history, len(found.boxes), start_ns)
         assignments = len(found.boxes)
         if assignments == 1 or found.why_whole:
             history.decide(shape_of(found.boxes), assignments, "")
@@ -334,6 +334,13 @@ class Cutter:
             history.at_stake_ns = risk
         history.decide(shape_of(found.boxes), assignments, "")
         return found
+
+    def _planned(self, history: LaunchHistory, assignments: int, start_ns: int) -> None:
+        """What it took to choose is spent, until it has paid."""
+        took_ns = self.budget.now_ns() - start_ns
+        self.budget.spend(took_ns)
+        if assignments > 1:
+            history.planned_ns += took_ns
 
     def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:
         """Whether launches may go on like ``found`` although none of them was measured yet."""
@@ -396,8 +403,8 @@ class Cutter:
             if way.assignments == history.assignments:
                 history.steady_ns[way.assignments] = way.move_ns
         ahead = max(history.launches, 1)
-        self.budget.spend(self.budget.now_ns() - start_ns)
         chosen, why_fewer = choose(ways, history.assignments, ahead), ""
+        self._planned(history, chosen.assignments, start_ns)
         risk = self._risk_ns(history, chosen, ways[0])
         if risk and self.budget.affords(risk):
             self.budget.spend(risk)
@@ -410,8 +417,8 @@ class Cutter:
                 [way for way in ways if not self._risk_ns(history, way, ways[0])], history.assignments, ahead
             )
         if chosen.assignments == history.assignments > 1 and chosen.assignments in history.rates.measured:
-            self.budget.spend(-history.at_stake_ns)  # it has paid
-            history.at_stake_ns = 0.0
+            self.budget.spend(-history.at_stake_ns - history.planned_ns)  # it has paid
+            history.at_stake_ns = history.planned_ns = 0.0
         found = found_for[chosen.assignments]
         if chosen.assignments == 1:
             why_fewer = why_fewer or described(chosen, ways[-1], ahead)

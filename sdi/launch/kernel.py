@@ -22,7 +22,7 @@ from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, ShareEpoch, edges_of
 from sdi.partition.gain import Span
-from sdi.partition.history import LaunchHistory
+from sdi.partition.history import LONG_NS, LaunchHistory
 from sdi.partition.learnt import Attempts
 from sdi.sampling import KernelAnalysis
 from sdi.sampling.model import KernelAccess
@@ -88,8 +88,10 @@ class LaunchPlan:
         times_ns = [each.end_ns - each.start_ns for each in ran]
         if min(times_ns) <= 0:
             return  # it is not known
-        groups = sum([box.total_groups for box in boxes])
-        history.rates.record(len(ran), history.rates.total_ns(ran), groups, is_first)
+        groups, total_ns = sum([box.total_groups for box in boxes]), history.rates.total_ns(ran)
+        history.rates.record(len(ran), total_ns, groups, is_first)
+        if history.untried and total_ns >= LONG_NS and len(ran) in history.rates.known:
+            history.is_news = True
         if epoch is not None:
             edges = edges_of(boxes, self.ndrange.num_groups, epoch.balance.dim)
             epoch.balance.record(epoch, edges, times_ns, is_first)

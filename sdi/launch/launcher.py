@@ -581,6 +581,8 @@ class Launcher:
         def record(error: BaseException | None) -> None:
             if error is None:
                 launch_plan.measured(chunk.plan.boxes, launched, is_first)
+                if launch_plan.history.is_news and self.player is not None:  # none is replayed before
+                    self._memory.post(lambda: launch_plan.history.refill(launch_plan.epoch))
 
         join(launched, record)
 

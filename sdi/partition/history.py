@@ -28,6 +28,8 @@ _LOSS_NS = 2e6
 """Copies may take so much longer than a cut saves before it is looked at again; then twice as much."""
 _MISSED_MAX = 64
 """Launches that were to be measured and were not, for which others were."""
+LONG_NS = 1e6
+"""Launches that take so long, all assignments together, are looked at again as soon as that is known."""
 _SETTLED = 64
 """A way that is taken over counts as having run so often: it is looked at more seldom."""
 
@@ -50,7 +52,9 @@ class LaunchHistory:
     ``lost_ns``: what copies took since the cut was chosen beyond what it saves; ``losses``: how often it was
     looked at because of that.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
+    ``planned_ns``: what it took to plan it, of launches that were all to come.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
+    ``is_news``: its first times say that it takes long; set by any thread.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
     ``learnt``: what earlier runs found out.
     ``cell``, ``version_cell``: in ``cells``, how many launches may be replayed, and ``version``.
@@ -79,7 +83,9 @@ class LaunchHistory:
     lost_ns: float = 0.0
     losses: int = 0
     at_stake_ns: float = 0.0
+    planned_ns: float = 0.0
     untried: int = 0
+    is_news: bool = False
     balances: dict[Int3, Balance] = field(default_factory=dict)
     learnt: Learnt | None = None
     cells: Cells | None = None
@@ -222,7 +228,7 @@ class LaunchHistory:
         """Whether the way these launches run is to be chosen anew."""
         if self.is_fixed or self.is_final or self.decided_at == self.launches:
             return False
-        return self.launches in RECONSIDER or self.launches == self.recheck_at
+        return self.is_news or self.launches in RECONSIDER or self.launches == self.recheck_at
 
     def may_gather(self) -> bool:
         """Whether to bring all of the buffers to the one member that runs these launches, needed or not.
@@ -261,7 +267,9 @@ class LaunchHistory:
                 self.cells.at[self.version_cell] = self.version
         self.shape, self.assignments, self.why_fewer = shape, assignments, why_fewer
         self.decided_at = self.launches
-        self.lost_ns = 0.0
-        if assignments not in self.rates.known:
+        self.lost_ns, self.is_news = 0.0, False
+        if assignments in self.rates.known:
+            self.untried = 0
+        else:
             self.recheck_at = self.launches + (TRIAL << self.untried)
             self.untried += 1

@@ -8,6 +8,7 @@ want of each other leaves each node about once.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import Counter
@@ -22,7 +23,10 @@ from sdi.vmem.directory import HOST
 LATENCY_NS = 20_000.0
 MEASURED_NBYTES = 1 << 18
 """Shorter copies say more about latency than about the link."""
-_WEIGHT = 0.2
+_WEIGHT, _MOST = 0.2, 4.0
+"""Of a new time, and how often it counts the rate that was known: a copy that had to wait for something else
+now and then takes a hundred times as long.
+"""
 _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
 _NETWORK = 1.0
@@ -241,4 +245,5 @@ class Links:
             self._network += _WEIGHT * (took / nbytes - self._network)
         self._measured[source, target] += 1
         rates = self._rates[source]
-        rates[target] += _WEIGHT * (took / nbytes - rates[target])
+        most = math.inf if self.crosses(source, target) else _MOST * rates[target]
+        rates[target] += _WEIGHT * (min(took / nbytes, most) - rates[target])

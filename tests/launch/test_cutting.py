@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 from typing import cast
 
 import pytest
@@ -508,6 +508,24 @@ def test_what_was_at_stake_comes_back_when_it_has_paid() -> None:
     for _ in range(10):
         assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 20_000.0), None) == 4
     assert life.launches.budget.spent_ns == 0 and history.at_stake_ns == 0
+
+
+def test_the_time_to_choose_a_cut_comes_back_when_it_has_paid() -> None:
+    life = Life(GPU)
+    budget, reads = life.launches.budget, count()
+    budget.now_ns = lambda: (
+        life.launches.now_ns + 1_000_000 * next(reads)
+    )  # each look at the clock takes 1 ms
+    history = life.launches.cutter.history()
+    assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 20_000.0), 1e10) == 4
+    assert budget.spent_ns >= 1e6 and history.planned_ns == budget.spent_ns
+    for _ in range(10):
+        assert life.launch(history, dict.fromkeys((1, 2, 3, 4), 20_000.0), 1e10) == 4
+    assert budget.spent_ns == 0 and history.planned_ns == 0
+    short = life.launches.cutter.history()
+    for _ in range(10):
+        life.launch(short, dict.fromkeys((1, 2, 3, 4), 5.0), None)
+    assert short.assignments == 1 and budget.spent_ns > 0, "nothing was won by that"
 
 
 def test_members_that_are_one_device_are_not_tried_side_by_side() -> None:

@@ -31,6 +31,25 @@ def test_a_cut_that_was_never_measured_is_looked_at_soon_and_then_later_and_late
     assert waited == [TRIAL, 2 * TRIAL, 4 * TRIAL]
 
 
+def test_a_long_launch_has_its_way_looked_at_as_soon_as_it_is_measured() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide(SLABS, 4, "")
+    history.ran(4, 6)
+    history.follow(Cells())
+    history.decide(SLABS, 4, "")
+    history.ran(4)
+    history.refill(None)
+    assert history.cells is not None and history.cells.at[history.cell] > 0 and not history.is_due()
+    history.rates.record(4, 1e9, 1)
+    history.is_news = True
+    history.refill(None)
+    assert history.is_due() and history.cells.at[history.cell] == 0, "the player asks before the next one"
+    history.decide(SLABS, 4, "")
+    assert not history.is_news and not history.untried
+    history.ran(4)
+    assert not history.is_due()
+
+
 def test_what_is_fixed_or_final_is_not_chosen_again() -> None:
     for fixed, final in ((True, False), (False, True)):
         history = LaunchHistory(Rates(False), is_fixed=fixed, is_final=final)

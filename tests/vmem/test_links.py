@@ -7,7 +7,7 @@ import pytest
 from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.ticket import Ticket
 from sdi.vmem.directory import HOST
-from sdi.vmem.links import Links
+from sdi.vmem.links import LATENCY_NS, Links
 
 MIB = 1 << 20
 
@@ -112,6 +112,15 @@ def test_measured_times_change_the_choice() -> None:
         links.issued(1, 2, MIB, ticket)
         ticket.complete(None, 1, 1 + 100 * MIB)  # a peer link of 10 MB/s
     assert links.through_host(1, 2, MIB)
+
+
+def test_one_copy_that_had_to_wait_does_not_make_a_link_slow() -> None:
+    links = Links([GPU, GPU], frozen)
+    before = links.cost_ns(HOST, 1, MIB) - LATENCY_NS
+    ticket = Ticket()
+    links.issued(HOST, 1, MIB, ticket)
+    ticket.complete(None, 1, 1 + 1000 * int(before))
+    assert before < links.cost_ns(HOST, 1, MIB) - LATENCY_NS < 2 * before
 
 
 def test_copies_that_the_next_will_be_faster_than_change_nothing() -> None:
