@@ -141,6 +141,26 @@ class RegionMap(Generic[V]):
         else:
             self.update(over, lambda _: value)
 
+    def fill(self, empty: V) -> None:
+        """Give what is ``empty`` the value of a neighbour along a digit, of bytes within the smallest stride
+        last, so that few entries are left.  Not without strides.
+        """
+        for digit in (*range(1, len(self._cuts)), 0):
+            values, inner = self._values, self._inner(digit)
+            step = inner * len(self._cuts[digit])
+            for start in range(0, len(values) if self._flat is None else 0, step):
+                for first in range(start, start + inner):
+                    for line in (
+                        range(first, first + step, inner),
+                        range(first + step - inner, first - 1, -inner),
+                    ):
+                        last = empty
+                        for at in line:
+                            last = values[at] = values[at] if values[at] != empty else last
+            for at in range(len(self._cuts[digit]) - 1, 0, -1):
+                if self._are_alike(digit, at):
+                    self._join(digit, at)
+
     def check(self) -> None:
         """Assert the invariants (for tests)."""
         if self._flat is not None:

@@ -62,6 +62,11 @@ class RegionSet:
             parts = [part for part, has in union.items(ByteRange(0, union.nbytes)) if has]
         return RegionSet(tuple(_joined(parts)))
 
+    @staticmethod
+    def of_disjoint(regions: Iterable[Bytes]) -> RegionSet:
+        """The union of regions that have no byte in common."""
+        return RegionSet(tuple(_joined(list(regions))))
+
     def __bool__(self) -> bool:
         """Whether there is any byte."""
         return bool(self.regions)

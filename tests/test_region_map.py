@@ -103,6 +103,21 @@ def test_a_question_teaches_the_map_nothing() -> None:
     assert found.grid.strides and found.values(field) == [3]
 
 
+def test_what_is_empty_gets_its_neighbours_value() -> None:
+    cell, row = 8, 8 * 16
+    found = RegionMap(16 * row, -1)
+    for field, value in ((0, 3), (4, 5)):  # of the inner cells
+        found.assign(Region(row + cell + field, 4, ((cell, 14), (row, 14))), value)
+    given = {byte: value for part, value in found.items(Region(0, 16 * row)) for byte in listed(part)}
+    found.fill(-1)
+    found.check()
+    assert len(found) == 2
+    after = {byte: value for part, value in found.items(Region(0, 16 * row)) for byte in listed(part)}
+    assert all(after[byte] == value for byte, value in given.items() if value != -1)
+    assert {after[byte] for byte in range(0, 16 * row, 8)} == {3}
+    assert {after[byte] for byte in range(4, 16 * row, 8)} == {5}
+
+
 def test_a_triangle_has_an_entry_per_row() -> None:
     side = 100
     found = RegionMap(side * side, 0)

@@ -22,7 +22,8 @@ class MemberKind:
     ``assignment_ns``: what an assignment costs: issuing it and seeing its end.
     ``access_ns``: what an access of the inner loops takes at least, over a whole device.
     ``host_ns_per_byte``: of copies between the host's memory and it; ``peer_ns_per_byte``: between two of
-    this kind in one process.  ``host_share``: how busy a copy to it keeps the host's memory, 1.0: all the
+    this kind in one process.  ``peer_copy_ns``, ``peer_row_ns``: what one more copy costs there, and one more
+    run of one.  ``host_share``: how busy a copy to it keeps the host's memory, 1.0: all the
     time.
     ``trial_nbytes``: what a copy has to carry that tells how fast the link is.
     """
@@ -37,6 +38,8 @@ class MemberKind:
     access_ns: float
     host_ns_per_byte: float
     peer_ns_per_byte: float
+    peer_copy_ns: float
+    peer_row_ns: float
     host_share: float
     trial_nbytes: int
 
@@ -52,6 +55,8 @@ CPU = MemberKind(
     access_ns=0.3,
     host_ns_per_byte=0.1,
     peer_ns_per_byte=0.1,
+    peer_copy_ns=40_000.0,
+    peer_row_ns=300.0,
     host_share=1.0,
     trial_nbytes=16 << 20,
 )
@@ -67,6 +72,8 @@ GPU = MemberKind(
     access_ns=0.001,
     host_ns_per_byte=0.02,
     peer_ns_per_byte=0.0025,
+    peer_copy_ns=10_000.0,
+    peer_row_ns=0.2,
     host_share=0.27,
     trial_nbytes=128 << 20,
 )

@@ -10,6 +10,7 @@ from typing import Protocol
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
+from sdi.region import Region
 
 
 class DriverKind(IntEnum):
@@ -90,9 +91,12 @@ class NativeMember(Protocol):
         """Whether a copy from a buffer of ``source`` is one operation of the driver."""
 
     def fetch(
-        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
+        self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
     ) -> NativeLaunch | None:
-        """A kernel that brings so many bytes of ``source``; None where the driver's copy is as good."""
+        """A kernel that brings runs like these of ``source``, the first of which are at ``from_`` and ``to``.
+
+        None where the driver's copy is as good.
+        """
 
     def marker(self) -> Ticket:
         """Done when all that was given to the lane is."""

@@ -17,8 +17,6 @@ from sdi.regions import union_of
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.links import Links, each_of
 
-_COPY_NS, _ROW_NS = 40_000.0, 300.0
-"""What one more copy costs, and a run more of one.  [M] CPU members, two busy cores."""
 _ATTEMPT_NS = 2_000_000.0
 """From the end of an attempt's kernels to the end of the launch.  [M] 2.1 ms on a host with H200s, 2.2 on two
 busy cores: a few small copies and a merge, by Python."""
@@ -75,7 +73,7 @@ def move_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
 def _copies_ns(lacked: Stale, links: Links, source: int, target: int) -> float:
     """Predicted time of copies from one memory into another."""
     cost = links.cost_ns(source, target, lacked.nbytes)
-    return cost + (lacked.runs - lacked.copies) * _ROW_NS + (lacked.copies - 1) * _COPY_NS
+    return cost + links.more_ns(source, target, lacked.copies - 1, lacked.runs - lacked.copies)
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,13 +239,15 @@ class Launcher:
         if recorder is not None:
             begin_ns = time.monotonic_ns()
         kernel = build.kernels[launch.kernel_index]
-        binding = self.known.find(launch.record)
-        if binding is not None and not self._is_valid(kernel, binding.launch_plan):
+        before = binding = self.known.find(launch.record)
+        if binding is not None and not self._goes_on(kernel, binding.launch_plan):
             binding = None
         known = "binding" if binding is not None else ""
         if binding is None:
             start_ns = time.perf_counter_ns()
             binding = self._bind(build, kernel, launch)
+            if before is not None and before.launch_plan is binding.launch_plan:
+                binding = before  # with what was kept of it
             self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
             if launch.record:
                 self.known.keep(launch.record, binding, binding.launch_plan.buffers)
@@ -372,11 +374,10 @@ class Launcher:
             tuple(sorted({*buffers, *launch.names})),
         )
         history = kernel.history(history_key, self._cutter.history)
-        # One member needs no ranges: everything is on it anyway, if it fits.  But what is poisoned is needed
-        # only by who reads it.
+        # One member needs no ranges, if all fits on it.  But what is poisoned only its readers need.
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
-        is_poisoned = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
+        is_poisoned = self._memory.recovery.are_poisoned(buffers.values())
         is_trivial = (needed <= capacity and not is_poisoned and not launch.is_by_address) and (
             len(self._everyone) == 1 or self._needs_no_ranges(launch.member, history, buffers.values())
         )
@@ -384,7 +385,7 @@ class Launcher:
         sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
         key = (*sizes_of, shape, is_trivial, launch.member, launch.names)
         launch_plan = kernel.find(key)
-        if launch_plan is not None and not self._is_valid(kernel, launch_plan):
+        if launch_plan is not None and not self._goes_on(kernel, launch_plan):
             launch_plan = None
         if launch_plan is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
@@ -409,7 +410,13 @@ class Launcher:
                 history.planned(len(launch_plan.plan.boxes), time.perf_counter_ns() - start_ns)
             launch_plan.is_trivial, launch_plan.member = is_trivial, launch.member
             launch_plan.is_gathered = is_trivial and len(self._everyone) > 1
-            kernel.keep(key, launch_plan)
+            before = kernel.find(key)
+            if before is not None and before.is_like(launch_plan):
+                launch_plan = before  # with all that was recorded of it
+            else:
+                if before is not None:
+                    kernel.forget(before)
+                kernel.keep(key, launch_plan)
         return Binding(build, kernel, launch, launch_plan, values)
 
     def _arrange(
@@ -449,7 +456,7 @@ class Launcher:
             why_whole = _ATOMIC_BY_ADDRESS
         whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
-            is_exact = self._memory.recovery.has_poisoned and _are_poisoned(buffers.values())
+            is_exact = self._memory.recovery.are_poisoned(buffers.values())
             chosen = plans.plan(whole, is_exact)
             history.decide((1, 1, 1), 1, why_whole)
             history.is_fixed = True
@@ -497,11 +504,13 @@ class Launcher:
         pairs = zip(self._capacities(), launch_plan.capacities, strict=False)
         return any(now < then for now, then in pairs)
 
-    def _is_valid(self, kernel: Kernel, launch_plan: LaunchPlan) -> bool:
-        """Whether it may be used again as it is; forgotten if that will never be so."""
+    def _goes_on(self, kernel: Kernel, launch_plan: LaunchPlan) -> bool:
+        """Whether it may be used again as it is; forgotten if never, but not where its cut is to be chosen."""
         is_given_up = launch_plan.plan.is_attempt and kernel.attempts.why_not(len(self._everyone))
         if is_given_up or not launch_plan.is_valid():
             kernel.forget(launch_plan)
+            return False
+        if launch_plan.history.is_due():
             return False
         if not launch_plan.is_gathered or launch_plan.chunks[0].find() is not None:
             return True
@@ -585,11 +594,6 @@ class Launcher:
                     self._memory.post(lambda: launch_plan.history.refill(launch_plan.epoch))
 
         join(launched, record)
-
-
-def _are_poisoned(buffers: Iterable[VirtualBuffer]) -> bool:
-    """Whether bytes of them were not written that should have been, as far as was looked."""
-    return any(dependencies.poisoned for buffer in buffers for dependencies in buffer.dependencies)
 
 
 __all__ = ["Launcher", "SplitMode"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import is_
 from typing import Protocol
 
 from sdi.appends import COPIES_MAX_NBYTES, are_named, are_small, is_simple
@@ -15,17 +14,16 @@ from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
+from sdi.launch.ownership import needed_and_owned
 from sdi.ndrange import GroupBox
 from sdi.region import Bytes
-from sdi.regions import EMPTY, RegionSet, are_disjoint, shared, union_of
+from sdi.regions import EMPTY, RegionSet, shared, union_of
 from sdi.sampling.model import AccessRange, BoundAccess, Precision, WorkEstimate
 from sdi.vmem.buffer import ImageView
 from sdi.vmem.memory import VirtualBuffer
 
 _ALIGNMENT = 8
 """Merged ranges are widened to multiples of the largest unit that a kernel can store."""
-_GAP_NBYTES = 64
-"""Gaps up to this size cost more to leave out than to move."""
 _WATCHED_MAX = 1 << 20
 """Bytes that at most one assignment may change are copied from all members to see whether that is so."""
 _MERGED_RANGES_MAX = 256
@@ -388,8 +386,8 @@ def _buffer_plan(
         mixed = len(gathered) > 1 and _is_mixed(gathered)
     elif not several:
         found = [
-            AssignmentAccess(union_of((one.reads, one.may, own.difference(written))).filled(_GAP_NBYTES), own)
-            for one, written, own in zip(gathered, writes, _owned(writes), strict=True)
+            AssignmentAccess(needs, own)
+            for needs, own in needed_and_owned([one.reads.union(one.may) for one in gathered], writes)
         ]
         return BufferPlan(buffer, tuple(found), (), 1, 1, cause)
     several = _ranges(several.widened(_ALIGNMENT, buffer.nbytes))
@@ -502,17 +500,6 @@ def _count_updates(into: _Gathered, argument: Argument, item: AccessRange, offse
     into.updates = found
     if argument.only_updates:
         into.reads = into.exact = into.may = EMPTY
-
-
-def _owned(writes: Sequence[RegionSet]) -> Sequence[RegionSet]:
-    """Disjoint sets without narrow gaps, where that leaves them disjoint.
-
-    What is in a gap is not written: it has to be current before the launch, and nobody else holds it
-    afterwards.  A few bytes more to move, once, for one range instead of one per row or element.
-    """
-    filled = [written.filled(_GAP_NBYTES) for written in writes]
-    is_same = all(map(is_, filled, writes))
-    return filled if not is_same and are_disjoint(filled) else writes
 
 
 def _ranges(found: RegionSet) -> RegionSet:

@@ -16,6 +16,7 @@ from sdi.launch.recording import Assignment, Change, Recording
 from sdi.launch.trials import Trial, TrialCopies, TrialStore
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
+from sdi.region import do_meet
 from sdi.sampling.scalar_cases import ScalarCase
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
@@ -29,6 +30,8 @@ from sdi.wire.records import Op as WireOp
 _PREFIX = layout(HEADER, COMMAND)
 COPY_MAX_NBYTES = 2 << 20
 """Larger copies of members go beside their kernels."""
+ROWS_MAX_NBYTES = 16 << 20
+"""Of runs that kernels bring."""
 
 
 class PlayerTables(Protocol):
@@ -123,12 +126,15 @@ class Builder:
         player = self._player
         memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
         source, target, over = copy.source, copy.target, copy.over.bounds
+        runs, nbytes = transfer.region, copy.over.total_nbytes
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
-        if transfer.region.levels or over.nbytes > COPY_MAX_NBYTES or is_pooled:
+        if nbytes > (ROWS_MAX_NBYTES if runs.levels else COPY_MAX_NBYTES) or is_pooled:
+            return False
+        if runs.levels and HOST in (source, target):
             return False
         member = (source if target == HOST else target) - 1
         native = player.members[member]
-        op = c.PlayerOp(lane=member, nbytes=over.nbytes)
+        op = c.PlayerOp(lane=member, nbytes=nbytes)
         places: dict[int, NativePlace] = {}
         for end in (source, target):
             if end == HOST:
@@ -152,10 +158,12 @@ class Builder:
                 return False
             op.kind = c.OP_COPY
             op.object, op.other = (player.lanes[end - 1].context for end in (target, source))
-            fetch = native.fetch(player.members[source - 1], places[target], places[source], over.nbytes)
+            fetch = native.fetch(player.members[source - 1], places[target], places[source], runs)
             if fetch is not None:
                 op.kind = c.OP_FETCH
                 self._kernel(op, fetch)
+            elif runs.levels:
+                return False
         else:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
         # No byte is brought twice.  Members without events in common need none for that.
@@ -163,7 +171,7 @@ class Builder:
         writes = c.WRITES_BESIDE if is_beside else 1
         accesses = [(player.segment(buffer, source), 0), (player.segment(buffer, target), writes)]
         self.uses.append((member, (transfer.leave, transfer.arrive)))
-        told = ("copy", source, target, over.nbytes, transfer.cause, transfer.is_staged)
+        told = ("copy", source, target, nbytes, transfer.cause, transfer.is_staged)
         return self._op(op, accesses, told)
 
     def copy(
@@ -454,9 +462,8 @@ def _are_beside(transfers: Sequence[Transfer]) -> bool:
         for other in transfers:
             if other is writer or other.buffer is not writer.buffer:
                 continue
-            here, there = copy.over.bounds, other.copy.over.bounds
-            is_near = here.start < there.stop and there.start < here.stop
-            if is_near and copy.target in (other.copy.source, other.copy.target):
+            is_used = copy.target in (other.copy.source, other.copy.target)
+            if is_used and do_meet(copy.over, other.copy.over) is not False:
                 return False
             if copy.target == other.copy.target == HOST and copy.source != other.copy.source:
                 return False

@@ -27,7 +27,7 @@ WRITES_BESIDE = 2
 """It writes bytes that nothing else of its recording touches, so that what does need not come before it."""
 WRITES_TOGETHER = 3
 """It may write all of them, and its recording's other launches do the same meanwhile; nothing else does."""
-BESIDE_MAX = 32
+BESIDE_MAX = 64
 """So many of a recording's first operations may be copies that need not follow each other: they use bytes
 that none of the others of these writes, and what several write of a segment is on one lane."""
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)

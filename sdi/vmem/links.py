@@ -33,6 +33,7 @@ _NETWORK = 1.0
 """ns per byte between nodes, host memory of rank 0 included, before any copy between nodes is measured."""
 _HOP_NS = 100_000.0
 """Of a copy from node to node, where no message was measured: what `bench/simulation` has."""
+_COPY_NS, _ROW_NS = 40_000.0, 300.0
 CHUNK_NBYTES = 1 << 20
 """Of a copy between nodes so much is passed on as soon as it has come."""
 
@@ -125,6 +126,14 @@ class Links:
     def cost_ns(self, source: int, target: int, nbytes: int) -> float:
         """Expected time of one copy on a link that is free."""
         return LATENCY_NS + nbytes * self._rate(source, target)
+
+    def more_ns(self, source: int, target: int, copies: int, rows: int) -> float:
+        """What so many copies, and runs of these, cost beside the first: [M] CPU members, two busy cores."""
+        if HOST in (source, target) or self.crosses(source, target):
+            return copies * _COPY_NS + rows * _ROW_NS
+        here, there = self._kinds[source - 1], self._kinds[target - 1]
+        each_ns = max(here.peer_copy_ns, there.peer_copy_ns)
+        return copies * each_ns + rows * max(here.peer_row_ns, there.peer_row_ns)
 
     def merges(self, member: int) -> bool:
         """Whether a member, if it can, compares and merges faster than the host does (design/0019): all where

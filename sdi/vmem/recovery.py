@@ -5,7 +5,7 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sdi.devices.ticket import Ticket, completed
 from sdi.region import Bytes, within
@@ -18,13 +18,13 @@ from sdi.vmem.node_memory import NodeMemory
 
 
 class Recovery:
-    """Of all ``buffers`` of a session.  ``has_poisoned``: whether any bytes were poisoned so far."""
+    """Of all ``buffers`` of a session."""
 
     def __init__(self, buffers: dict[int, VirtualBuffer], memories: Memories, placement: Placement) -> None:
         self._buffers = buffers
         self._memories = memories
         self._placement = placement
-        self.has_poisoned = False
+        self._has_poisoned = False
 
     def poison(self, buffer: VirtualBuffer, over: Bytes, why: BaseException) -> None:
         """What should have been written to ``over`` was not: whoever reads it fails, until it is written."""
@@ -32,7 +32,13 @@ class Recovery:
         for part in within(over, 0, buffer.nbytes):  # nobody checked what was not issued
             buffer.directory.wrote(HOST, part)
             dependencies.written_by(part, completed(why))
-            dependencies.poisoned = self.has_poisoned = True
+            dependencies.poisoned = self._has_poisoned = True
+
+    def are_poisoned(self, buffers: Iterable[VirtualBuffer]) -> bool:
+        """Whether bytes of some buffers were not written that should have been, as far as was looked."""
+        if not self._has_poisoned:
+            return False
+        return any(dependencies.poisoned for buffer in buffers for dependencies in buffer.dependencies)
 
     def pending(self) -> list[Ticket]:
         """Tickets of everything issued on any buffer that is not done yet."""

@@ -39,6 +39,8 @@ SLATE = MemberKind(
     access_ns=0.1,
     host_ns_per_byte=0.1,
     peer_ns_per_byte=0.2,
+    peer_copy_ns=40_000.0,
+    peer_row_ns=300.0,
     host_share=0.5,
     trial_nbytes=1 << 16,
 )

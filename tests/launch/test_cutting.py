@@ -111,6 +111,10 @@ def test_short_kernels_end_on_one_member() -> None:
 
 def test_a_cut_whose_copies_cost_more_than_it_saves_is_given_up_soon() -> None:
     launches = Launches()
+    dear = CPU.peer_copy_ns, CPU.peer_row_ns
+    launches.links.more_ns = (  # type: ignore[method-assign]
+        lambda source, target, copies, rows: copies * dear[0] + rows * dear[1]
+    )
     group_ns, groups = dict.fromkeys((1, 2, 3, 4), 400.0), GROUPS[0] * GROUPS[1]
     assert set(launches.assignments(group_ns, 70)[20:]) == {4}
     history, row, found = launches.history, 4 * N, list[int]()

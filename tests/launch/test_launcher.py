@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import pytest
 
-from sdi.launch.kernel import Kernel
+from sdi.commands import Launch
+from sdi.devices.base import Device
+from sdi.devices.capabilities import GPU
+from sdi.devices.issue import Issue
+from sdi.devices.testing.null import NullDevice
+from sdi.launch.counters import Counters
+from sdi.launch.kernel import Kernel, LaunchPlan
+from sdi.launch.launcher import Launcher
+from sdi.launch.programs.builds import Target, build
 from sdi.partition.gain import Rates
 from sdi.partition.history import LaunchHistory
+from sdi.vmem.arena import Arena
+from sdi.vmem.host import HostWorker
+from sdi.vmem.memory import VirtualMemory
 from sdi.wire.records import Op
 from tests.service.conftest import Serve
 
@@ -77,3 +89,34 @@ def test_data_of_launches_that_one_member_runs_are_gathered_there_once() -> None
     assert history.may_gather()
     history.has_gathered = True
     assert not history.may_gather()
+
+
+def test_what_was_recorded_of_launches_goes_on_where_their_cut_stays_the_same() -> None:
+    nulls = cast(list[Device], [NullDevice(number, GPU) for number in range(3)])
+    arena, host, calls = Arena(1 << 24, 1 << 16), HostWorker(1), list[Callable[[], None]]()
+    memory = VirtualMemory(arena, nulls, host, calls.append)
+    counters = Counters(3, memory.accounting, memory.transfers.links, "auto", 1e4)
+    launcher = Launcher(memory, "auto", counters)
+    launcher.add(1, build(SOURCE, "", "", Target(nulls)))
+    try:
+        memory.create(1, 4 << 20, True)
+        given = struct.pack("<IIQQQ", 1, 24, 1, 0, 0) + 2 * struct.pack("<IIii", 0, 4, 0, 0)
+        command = Launch(1, 0, 1, (0, 0, 0), (1 << 20, 1, 1), (64, 1, 1), given, 3, record=b"add")
+        kernel = launcher._builds[1].kernels[0]
+        plans: list[LaunchPlan] = []
+        for _ in range(70):
+            assert next(launcher.issue(command, Issue("launch")), None) is None
+            (plan,) = kernel._launch_plans.values.values()
+            plan.history.rates.record(len(plan.plan.boxes), 1e9, 1 << 14)
+            plans.append(plan)
+        assert len(plans[-1].plan.boxes) == 3 and plans[-1].history.launches == 70
+        first = next(number for number, plan in enumerate(plans) if plan is plans[-1])
+        assert first < 4, "it was looked at after 5, 16 and 64 launches, and nothing was begun anew"
+        generation = kernel.generation
+        plans[-1].history.decide((1, 1, 1), 1, "for this test")
+        assert next(launcher.issue(command, Issue("launch")), None) is None
+        assert kernel.generation > generation and plans[-1] not in kernel._launch_plans.values.values()
+    finally:
+        host.close()
+        arena.close()
+        del memory, launcher, arena

@@ -20,9 +20,9 @@ def test_poisoned_bytes_fail_their_readers_until_they_are_written(rig: MakeRig) 
     made = rig(2)
     data = noise(4096)
     buffer, recovery = made.buffer(data), made.memory.recovery
-    assert not recovery.has_poisoned
+    assert not recovery.are_poisoned([buffer])
     recovery.poison(buffer, ByteRange(100, 1 << 20), why())  # nobody checked what was not issued
-    assert recovery.has_poisoned
+    assert recovery.are_poisoned([buffer])
     assert made.read(buffer, ByteRange(0, 100)) == data[:100]
     with pytest.raises(DeviceFailed, match="broke"):
         made.read(buffer, ByteRange(99, 101))

@@ -15,8 +15,10 @@ from sdi.devices.base import Place
 from sdi.devices.cuda.channel import Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
+from sdi.devices.cuda.fetch import FETCH_ITEMS, fetch_launch
 from sdi.devices.cuda.images import CudaImage, copy_pixels
 from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
+from sdi.devices.cuda.module import CudaFunction
 from sdi.devices.handles import HostBytes
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, CopyPart
 from sdi.region import Region, alike
@@ -113,6 +115,22 @@ def peer_copy(
         else:
             # Not pycuda's: it dereferences the context on its own stack, which is empty on this thread.
             copy_peer(to_address, here.handle, from_address, there.handle, nbytes, stream.handle)
+
+    return start
+
+
+def fetched(
+    source: At, target: At, region: Region, kernel: Callable[[str], CudaFunction], stream: Stream
+) -> Start:
+    """Runs of few bytes of another member whose memory this one reads directly.  ``kernel``: by name."""
+    (from_, source_offset), (to, target_offset) = source, target
+
+    def start() -> None:
+        check_range(region.span_nbytes, source_offset, from_.nbytes)
+        check_range(region.span_nbytes, target_offset, to.nbytes)
+        there, here = from_.address + source_offset, to.address + target_offset
+        name, groups, parameters = fetch_launch(here, there, region.nbytes, region.levels)
+        kernel(name).starter((groups, 1, 1), (FETCH_ITEMS, 1, 1), parameters, 0, stream)()
 
     return start
 

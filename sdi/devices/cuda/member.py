@@ -10,7 +10,7 @@ import contextlib
 import logging
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from sdi.clc.preprocess.compiler import Ask
@@ -30,6 +30,7 @@ from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.compare import GROUP_ITEMS, diff_launch
 from sdi.devices.cuda.context import CudaContext, use_page_locks
 from sdi.devices.cuda.driver import MAX_PITCH, drv
+from sdi.devices.cuda.fetch import is_fetched
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.images import CudaImage, image_formats
 from sdi.devices.cuda.info import VENDOR
@@ -46,7 +47,7 @@ from sdi.devices.memory_share import MemoryShare
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
+from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
 from sdi.ndrange import Int3
 from sdi.region import Region
 from sdi.wire.opencl import DeviceInfo
@@ -254,6 +255,10 @@ class CudaDevice:
         other = source.device
         if not isinstance(other, CudaDevice) or self._links.way(other._links) is PeerRoute.HOST:
             return bounce(source, target, region, leave, arrive, timing)
+        if (start := self._fetching(source, target, region, other)) is not None:
+            ticket = self._lane.issue(self._channel("peer"), start, united(leave, arrive), timing)
+            ticket.is_typical = False  # of the link: it is what pieces take
+            return ticket, ticket
         if not is_rows(source, target, region):
             return in_parts(by(self, leave, arrive, timing), source, target, region)
         if region.levels and not (self.link(other) and region.levels[0][0] <= MAX_PITCH):
@@ -268,6 +273,25 @@ class CudaDevice:
             start = cuda_copies.peer_copy(there, here, region.nbytes, contexts, channel.stream)
         ticket = self._lane.issue(channel, start, united(leave, arrive), timing)
         return ticket, ticket
+
+    def _fetching(
+        self, source: Place, target: Place, region: Region, other: CudaDevice
+    ) -> Callable[[], None] | None:
+        """What has a kernel bring runs of few bytes; None where the driver's copies do."""
+        there, here = source.memory, target.memory
+        if not (isinstance(there, CudaBuffer) and isinstance(here, CudaBuffer) and region.levels):
+            return None
+        if self._context is other._context or not (
+            is_fetched(region.nbytes, region.levels) and self.link(other)
+        ):
+            return None
+        ends = (there, source.offset + region.base), (here, target.offset + region.base)
+        try:
+            self._programs.fetcher("sdi_fetch_rows")
+        except (BuildError, DeviceFailed) as cause:
+            _log.info("%s: the driver copies row by row: %s", self.capabilities.name, cause)
+            return None
+        return cuda_copies.fetched(*ends, region, self._programs.fetcher, self._channel("peer").stream)
 
     def link(self, other: CudaDevice) -> bool:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""

@@ -9,7 +9,7 @@ from typing import Final, cast
 from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import drv
-from sdi.devices.cuda.fetch import FETCH_ITEMS, FETCH_MAX_NBYTES, fetch_launch
+from sdi.devices.cuda.fetch import FETCH_ITEMS, fetch_launch, is_fetched
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer
@@ -21,6 +21,7 @@ from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import BuildError, DeviceFailed
 from sdi.ndrange import Int3
+from sdi.region import Region
 
 _log = logging.getLogger(__name__)
 _FILLS_NBYTES = frozenset({1, 2, 4})
@@ -93,20 +94,20 @@ class CudaNative:
         return isinstance(source, CudaNative) and self._links.way(source._links) is not PeerRoute.HOST
 
     def fetch(
-        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
+        self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
     ) -> NativeLaunch | None:
         other = cast(CudaNative, source)
         is_direct = self._links.way(other._links) is PeerRoute.DIRECT
         is_one = self._context.handle == other._context.handle
-        if not self._fetches or nbytes > FETCH_MAX_NBYTES or not is_direct or is_one:
+        if not self._fetches or not is_fetched(runs.nbytes, runs.levels) or not is_direct or is_one:
             return None
+        name, groups, block = fetch_launch(to.at, from_.at, runs.nbytes, runs.levels)
         try:
-            kernel = self._programs.fetcher()
+            kernel = self._programs.fetcher(name)
         except (BuildError, DeviceFailed) as cause:
             _log.info("%s: the driver makes small copies: %s", self._name, cause)
             self._fetches = False
             return None
-        groups, block = fetch_launch(to.at, from_.at, nbytes)
         return NativeLaunch(kernel.handle, (groups, 1, 1), (FETCH_ITEMS, 1, 1), 1, block=block, keep=kernel)
 
     def marker(self) -> Ticket:

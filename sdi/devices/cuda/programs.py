@@ -90,7 +90,7 @@ class CudaPrograms:
         self._differ: Module | None = None
         self._comparers: Final[dict[int, LaunchableFunction]] = {}
         self._applier: CudaMemberProgram | None = None
-        self._fetcher: CudaFunction | None = None
+        self._fetchers: Final[dict[str, CudaFunction]] = {}
         self._unit: Units | None = None
         self._printed: Final = PrintBuffer(context, name)
 
@@ -98,7 +98,8 @@ class CudaPrograms:
         """Forget what was built for the member itself.  The context is on pycuda's stack."""
         self._differ = None
         self._comparers.clear()
-        self._applier = self._fetcher = None
+        self._fetchers.clear()
+        self._applier = None
         self._printed.close()
 
     def build(self, text: str, options: Sequence[str]) -> CudaMemberProgram:
@@ -257,16 +258,17 @@ class CudaPrograms:
                 found = self._comparers[unit_nbytes] = self._differ.get_function(f"sdi_diff_{unit_nbytes}")
         return found
 
-    def fetcher(self) -> CudaFunction:
-        """The kernel that brings few bytes of another GPU; the first call compiles.
+    def fetcher(self, name: str) -> CudaFunction:
+        """A kernel of ``fetch.py``, which brings bytes of another GPU; the first call compiles.
 
         Raises BuildError, DeviceFailed.
         """
-        if self._fetcher is None:
+        found = self._fetchers.get(name)
+        if found is None:
             code = cached(FETCH_TEXT, nvrtc_options((), contracts=True), self._capability)
             with self._context.pushed():
-                self._fetcher = CudaModule(code).get_function("sdi_fetch")
-        return self._fetcher
+                found = self._fetchers[name] = CudaModule(code).get_function(name)
+        return found
 
     def applier(self) -> CudaMemberProgram:
         """What takes over changes of others; the first call compiles.  Raises BuildError, DeviceFailed."""

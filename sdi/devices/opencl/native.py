@@ -16,6 +16,7 @@ from sdi.devices.opencl.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.opencl.programs import OpenClBoundKernel
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
+from sdi.region import Region
 
 
 class OpenCLNative:
@@ -65,7 +66,7 @@ class OpenCLNative:
         return False
 
     def fetch(
-        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
+        self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
     ) -> NativeLaunch | None:
         return None
 

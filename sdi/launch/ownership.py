@@ -1,0 +1,120 @@
+"""Which bytes each assignment of a launch owns where none is written by several, and what it needs then.
+
+What lies between the bytes that it writes may be its own too, if nobody else writes there: it has to be
+current before the launch, and nobody else holds it afterwards.  So much more moves, once, and there is one
+range instead of one per row or element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import is_
+
+from sdi.intervals import ByteRange
+from sdi.region import Bytes, within
+from sdi.region_map import RegionMap
+from sdi.regions import RegionSet, are_disjoint, union_of
+
+_GAP_NBYTES = 64
+"""Gaps up to this size cost more to leave out than to move."""
+_PIECES_MIN, _DENSE = 1 << 12, 0.75
+"""In so many pieces together, and so full, a range is one's own from the first to the last byte."""
+_END = 1 << 62
+
+
+def needed_and_owned(
+    reads: Sequence[RegionSet], writes: Sequence[RegionSet]
+) -> list[tuple[RegionSet, RegionSet]]:
+    """For each assignment; ``reads``: and what it writes perhaps.  The sets of ``writes`` are disjoint."""
+    alone = _alone(writes)
+    if alone is not None:
+        return _with_all(reads, writes, alone)
+    return [
+        (union_of((read, own.difference(written))).filled(_GAP_NBYTES), own)
+        for read, written, own in zip(reads, writes, _filled(writes), strict=True)
+    ]
+
+
+def _filled(writes: Sequence[RegionSet]) -> Sequence[RegionSet]:
+    """Disjoint sets without narrow gaps, where that leaves them disjoint."""
+    filled = [written.filled(_GAP_NBYTES) for written in writes]
+    is_same = all(map(is_, filled, writes))
+    return filled if not is_same and are_disjoint(filled) else writes
+
+
+def _alone(writes: Sequence[RegionSet]) -> list[list[ByteRange]] | None:
+    """For each assignment the ranges between whose first and last byte only its own are written, where these
+    are most of it and in little pieces; else None.
+
+    Of a slab of cells the planes are left at which slabs meet.
+    """
+    if len(writes) < 2 or sum([written.num_runs for written in writes]) < _PIECES_MIN:
+        return None
+    edges = sorted(
+        [
+            edge
+            for k, written in enumerate(writes)
+            if (bounds := written.bounds) is not None
+            for edge in ((bounds.start, k), (bounds.stop, k))
+        ]
+    )
+    levels = [level for written in writes for each in written.regions for level in each.levels]
+    stride = max([stride for stride, _ in levels], default=1)
+    found: list[list[ByteRange]] = [[] for _ in writes]
+    inside: set[int] = set()
+    for (start, k), (stop, _) in pairwise(edges):
+        inside ^= {k}
+        first, last = -(-start // stride) * stride, stop // stride * stride  # whole rows or planes
+        if len(inside) == 1 and first < last:
+            found[next(iter(inside))].append(ByteRange(first, last))
+    for written, ranges in zip(writes, found, strict=True):
+        held = sum([part.total_nbytes for part in _in_any(written.regions, ranges)])
+        if held < _DENSE * sum([each.nbytes for each in ranges]):
+            return None
+    return found if any(found) else None
+
+
+def _with_all(
+    reads: Sequence[RegionSet], writes: Sequence[RegionSet], alone: Sequence[Sequence[ByteRange]]
+) -> list[tuple[RegionSet, RegionSet]]:
+    """Of assignments that own all of some ranges, which they need then, and share the others out."""
+    owned: list[list[Bytes]] = [list(ranges) for ranges in alone]
+    ends = [bounds for written in writes if (bounds := written.bounds) is not None]
+    first, last = min([each.start for each in ends]), max([each.stop for each in ends])
+    for over in _between([each for ranges in alone for each in ranges], first, last):
+        for k, part in _shared_out(over, writes):
+            owned[k].append(part)
+    found: list[tuple[RegionSet, RegionSet]] = []
+    for read, parts, ranges in zip(reads, owned, alone, strict=True):
+        own = RegionSet.of_disjoint(parts)
+        more = RegionSet.of_disjoint(_in_any(read.regions, _between(ranges, 0, _END))).difference(own)
+        found.append((RegionSet.of_disjoint([*own.regions, *more.regions]), own))
+    return found
+
+
+def _shared_out(over: ByteRange, writes: Sequence[RegionSet]) -> list[tuple[int, Bytes]]:
+    """Whose what is in ``over`` is, where several write; what nobody writes goes with its neighbours."""
+    pieces = [(k, part) for k, written in enumerate(writes) for part in _in_any(written.regions, [over])]
+    stride = max([stride for _, part in pieces for stride, _ in part.levels], default=1)
+    base = over.start // stride * stride
+    owners = RegionMap[int](over.stop - base, -1)
+    for k, part in pieces:
+        owners.assign(part.moved(-base), k)
+    if not owners.grid.strides:
+        return pieces
+    owners.fill(-1)
+    parts = [
+        (k, part.moved(base)) for part, k in owners.items(ByteRange(over.start - base, over.stop - base))
+    ]
+    return [(k, part) for k, part in parts if k >= 0]
+
+
+def _between(ranges: Sequence[ByteRange], first: int, last: int) -> list[ByteRange]:
+    """What is in none of them, of the bytes from ``first`` up to ``last``."""
+    edges = [first, *[edge for each in sorted(ranges) for edge in (each.start, each.stop)], last]
+    return [ByteRange(*ends) for ends in zip(edges[::2], edges[1::2], strict=True) if ends[0] < ends[1]]
+
+
+def _in_any(regions: Iterable[Bytes], ranges: Iterable[ByteRange]) -> list[Bytes]:
+    return [part for each in ranges for over in regions for part in within(over, each.start, each.stop)]
