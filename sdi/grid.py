@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 
 from sdi.region import Bytes, bytes_of
 
@@ -105,3 +106,19 @@ class Grid:
             elif count > 1:
                 levels.append((unit, count))
         return bytes_of(base, nbytes, tuple(levels))
+
+
+def num_entries(regions: Iterable[Bytes]) -> int | None:
+    """How many entries a map of some regions may have; None where they are on no common grid."""
+    given, grid = list(regions), Grid()
+    for each in given:
+        refined = grid.refined(each)
+        if refined is None:
+            return None
+        grid = refined
+    cuts: list[set[int]] = [{0} for _ in grid.units]
+    for each in given:
+        for box in grid.boxes(each):
+            for found, ends in zip(cuts, box, strict=True):
+                found.update(ends)
+    return prod(map(len, cuts))

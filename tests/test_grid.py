@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdi.grid import Box, Grid
+from sdi.grid import Box, Grid, num_entries
 from sdi.region import Region
+from sdi.region_map import RegionMap
 
 GRIDS = st.lists(st.integers(2, 5), max_size=3).map(
     lambda radices: Grid(tuple(itertools.accumulate(radices, lambda a, b: a * b)))
@@ -83,3 +84,14 @@ def test_a_grid_gets_strides_that_are_multiples_of_each_other(
 def test_strides_that_are_no_multiples_make_no_grid(strides: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="no such grid"):
         Grid(strides)
+
+
+def test_entries_are_counted_before_there_is_a_map() -> None:
+    field, row = Region(4, 4, ((76, 512), (76 * 512, 9))), Region(76 * 1024, 76 * 512)
+    found = num_entries([field, row])
+    made = RegionMap(76 * 512 * 40, 0)
+    for value, each in enumerate((field, row), 1):
+        made.assign(each, value)
+    assert found is not None and len(made) <= found <= 32
+    assert num_entries([Region(0, 1, ((10, 5),)), Region(0, 1, ((16, 5),))]) is None
+    assert num_entries([]) == 1

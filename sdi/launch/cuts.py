@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sdi.grid import num_entries
 from sdi.launch.plan import CutPlan, CutPlans
 from sdi.ndrange import GroupBox
+from sdi.region_map import ENTRIES_MAX
 from sdi.vmem.directory import member_memory
 
 _CANDIDATES_MAX = 16
 _EXACT_MIN_NBYTES, _GAPS_MAX = 1 << 20, 0.5
 """Where so many bytes are moved, it is asked whether fewer than that part of them do."""
-_SCATTERED_RUNS, _SCATTERED_TIMES = 1 << 15, 16
+_SCATTERED_RUNS, _SCATTERED_TIMES, _ENDLESS_RUNS = 1 << 15, 16, 1 << 18
 _ALL_ASKED_MAX, _ASKED = 16, 5
 """Of more assignments so many are asked for that."""
 
@@ -38,7 +40,9 @@ def candidate_plans(
         scattered = [_is_scattered(plan) for plan in exact]
         most = _SCATTERED_TIMES * order(best)[1] if any(scattered) else 0
         found = [
-            rough if is_scattered and order(rough)[1] > most else _better(rough, plan, order)
+            rough
+            if is_scattered and (order(rough)[1] > most or (_is_endless(plan) and not rough.why_whole))
+            else _better(rough, plan, order)
             for rough, plan, is_scattered in zip(found, exact, scattered, strict=True)
         ]
     return found
@@ -49,6 +53,17 @@ def _is_scattered(plan: CutPlan) -> bool:
     which a cut is not worth whose bounds cost many times what another's do.
     """
     return any(each.needs.num_runs > _SCATTERED_RUNS for used in plan.buffers for each in used.assignments)
+
+
+def _is_endless(plan: CutPlan) -> bool:
+    """Whether maps of what it needs and writes would have an entry for each of very many runs."""
+    for used in plan.buffers:
+        sets = [each for a in used.assignments for each in (a.needs, a.owns)]
+        if sum([each.num_runs for each in sets]) > _ENDLESS_RUNS:
+            found = num_entries([part for each in sets for part in each.regions])
+            if found is None or found > ENTRIES_MAX:
+                return True
+    return False
 
 
 def _better(rough: CutPlan, exact: CutPlan, order: Callable[[CutPlan], tuple[float, ...]]) -> CutPlan:

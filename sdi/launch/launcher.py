@@ -505,7 +505,7 @@ class Launcher:
         return any(now < then for now, then in pairs)
 
     def _goes_on(self, kernel: Kernel, launch_plan: LaunchPlan) -> bool:
-        """Whether it may be used again as it is; forgotten if never, but not where its cut is to be chosen."""
+        """Whether it may be used again as it is; forgotten if never, not where its cut is to be chosen."""
         is_given_up = launch_plan.plan.is_attempt and kernel.attempts.why_not(len(self._everyone))
         if is_given_up or not launch_plan.is_valid():
             kernel.forget(launch_plan)

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import is_
 
+from sdi.grid import num_entries
 from sdi.intervals import ByteRange
 from sdi.region import Bytes, within
-from sdi.region_map import RegionMap
+from sdi.region_map import ENTRIES_MAX, RegionMap
 from sdi.regions import RegionSet, are_disjoint, union_of
 
 _GAP_NBYTES = 64
@@ -98,6 +99,8 @@ def _shared_out(over: ByteRange, writes: Sequence[RegionSet]) -> list[tuple[int,
     pieces = [(k, part) for k, written in enumerate(writes) for part in _in_any(written.regions, [over])]
     stride = max([stride for _, part in pieces for stride, _ in part.levels], default=1)
     base = over.start // stride * stride
+    if (num_entries([part for _, part in pieces]) or ENTRIES_MAX + 1) > ENTRIES_MAX:
+        return pieces
     owners = RegionMap[int](over.stop - base, -1)
     for k, part in pieces:
         owners.assign(part.moved(-base), k)

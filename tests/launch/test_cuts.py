@@ -109,18 +109,20 @@ class Scattered:
     """Two cuts whose bounds have to be merged: the second one's exact bytes are a hundred thousand runs.
 
     ``dear``: what its bounds cost, where those of the first cost 1.  ``asked``: plans whose costs were asked.
+    ``is_endless``: they are on no common grid, either.
     """
 
     BOXES = tuple((GroupBox((k, 0, 0), (k + 1, 1, 1)),) for k in range(2))
 
     def __init__(self, dear: int) -> None:
         self.asked: list[tuple[int, bool]] = []
-        self.dear = dear
+        self.dear, self.is_endless = dear, False
 
     def plan(self, boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
         number = self.BOXES.index(boxes)
         runs = ((64, 100_000),) if exact and number else ()
-        access = SimpleNamespace(needs=RegionSet((Region(0, 4, runs),)))
+        more = (Region(1 << 40, 4, ((100, 200_000),)),) if runs and self.is_endless else ()
+        access = SimpleNamespace(needs=RegionSet((Region(0, 4, runs), *more)), owns=RegionSet())
         buffers = (SimpleNamespace(assignments=(access,)),)
         found = SimpleNamespace(boxes=boxes, number=number, exact=exact, buffers=buffers)
         found.merged_nbytes, found.why_whole = (0 if exact else 1), ""
@@ -143,3 +145,9 @@ def test_what_many_runs_cost_is_not_asked_where_other_bounds_cost_much_less(
     plans = Scattered(dear)
     assert plans.found() == [(0, True), (1, is_asked)]
     assert ((1, True) in plans.asked) is is_asked
+
+
+def test_runs_that_no_map_can_hold_as_a_few_entries_are_left_to_their_bounds() -> None:
+    plans = Scattered(2)
+    plans.is_endless = True
+    assert plans.found() == [(0, True), (1, False)]
