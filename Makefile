@@ -25,6 +25,8 @@ LIBRARY := $(VENV)/lib/sdi/libsdi_icd.so
 LIBRARY_SOURCES := $(wildcard sdi/errors.py sdi/cells.py sdi/wire/*.py sdi/client/* sdi/client/*/* sdi/player/*)
 CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Empty: not set.  Tests start many Pythons.
+export PYTHONDONTWRITEBYTECODE :=
 ARGS ?=
 
 .PHONY: help demo test bench figures applications test-gpu bench-gpu cts soak soak-memory soak-wire soak-player soak-macros soak-nodes lint clean install prepare
