@@ -1,9 +1,9 @@
 # make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
-# make test    run the tests    (ARGS="tests/cli -k env": some; ARGS="-n 2 --dist loadfile": in two processes; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes)
+# make test    run the tests    (ARGS="tests/cli -k env": some; ARGS="-n 2 --dist loadfile": in two processes; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes; ALL_SEEDS=1: more random cases)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
 # make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
-# make soak    compare 10,000 random sequences of API calls with the plain driver  (ARGS="20000 500": others)
+# make soak    run all seeds of the tests that try some, compare 10,000 random sequences of API calls with the plain driver  (ARGS="20000 500": others)
 # make soak-memory    run 20,000 generated programs, also where memory is short  (ARGS="20000 500": others)
 # make soak-wire      damage 1,000,000 records of real programs, then feed live services for two hours (ARGS="20000 60 7": others)
 # make soak-player    play 1,000,000 streams of records under sanitizers, 10,000 in threads  (ARGS="7 1000 100": from seed 7, others)
@@ -25,6 +25,8 @@ LIBRARY := $(VENV)/lib/sdi/libsdi_icd.so
 LIBRARY_SOURCES := $(wildcard sdi/errors.py sdi/cells.py sdi/wire/*.py sdi/client/* sdi/client/*/* sdi/player/*)
 CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Empty: not set.  Tests start many Pythons.
+export PYTHONDONTWRITEBYTECODE :=
 ARGS ?=
 
 .PHONY: help demo test bench figures applications test-gpu bench-gpu cts soak soak-memory soak-wire soak-player soak-macros soak-nodes lint clean install prepare
@@ -77,6 +79,8 @@ cts: install
 
 soak: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
+	@test -n "$(ARGS)" || POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg ALL_SEEDS=1 \
+		$(PY) -m pytest -q $$(grep -rl num_seeds tests --include='test_*.py')
 	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg \
 		$(PY) -m tests.sequences.compare $(or $(ARGS),10000 10000)
 

@@ -12,6 +12,7 @@ import os
 import re
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -28,6 +29,30 @@ PATIENCE_S = 10.0
 MARK = "TESTS_OF_SDI"
 """Variable that services inherit from this run, to tell them from those of others."""
 
+LONGEST = (
+    "test_programs.py",
+    "client/test_client.py",
+    "test_large_programs.py",
+    "test_several.py",
+    "generated/test_generated.py",
+    "cluster/test_jobs.py",
+    "sequences/test_sequences.py",
+    "runtime/test_virtual_device.py",
+    "test_c_programs.py",
+    "sampling/test_programs.py",
+    "cluster/test_mpi.py",
+    "profile/test_runs.py",
+    "sampling/test_parametric.py",
+    "runtime/test_loss.py",
+    "launch/test_appending.py",
+    "macros/test_macros.py",
+    "service/test_spilled.py",
+    "launch/test_trials.py",
+    "player/test_issuers.py",
+    "player/test_harness.py",
+)
+"""Files that take longest come first: what comes last in one of several processes, the others wait for."""
+
 _CACHES = ROOT / "build" / "test-cache"
 
 
@@ -41,6 +66,8 @@ def _prepare() -> None:
         if name != "PYOPENCL_HOME":  # pyopencl sets it at its import, and its loader crashes without it
             del os.environ[name]
     os.environ["PYOPENCL_NO_CACHE"] = "1"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start many Pythons
+    sys.dont_write_bytecode = False
     os.environ["SDI_LEARNT"] = "off"  # what a test sees depends on no earlier one
     os.environ[MARK] = str(os.getpid())
 
@@ -52,6 +79,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", 'logs("pattern"): log records of level WARNING that match are expected'
     )
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # by how many tests a file has, which says little
+
+
+def pytest_collection_finish() -> None:
+    """Collections of garbage need not look through all that pytest and the tests' modules are made of."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 class _Records(logging.Handler):

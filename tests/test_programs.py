@@ -26,6 +26,11 @@ PROGRAMS = sorted(
 )
 
 
+LARGE = ("lattice_gas", "many_commands", "svm_regions")
+"""Half of all that an image does would be for these: ``test_large_programs`` runs them on fewer images."""
+USUAL = [program for program in PROGRAMS if program not in LARGE]
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """An image: how many members, which of them is slow, whether launches are verified, which protocol.
@@ -148,7 +153,7 @@ def run_all(
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Pass:
     """What the programs compute on the plain driver."""
-    return run_all(tmp_path_factory.mktemp("plain"), lambda stats: plain_environ())
+    return run_all(tmp_path_factory.mktemp("plain"), lambda stats: plain_environ(), programs=USUAL)
 
 
 @pytest.fixture(scope="session", params=CONFIGURATIONS, ids=str)
@@ -161,16 +166,28 @@ def configuration(request: pytest.FixtureRequest) -> Configuration:
 @pytest.fixture(scope="session")
 def image(configuration: Configuration, tmp_path_factory: pytest.TempPathFactory) -> Pass:
     """What the programs compute on the image."""
-    return run_all(tmp_path_factory.mktemp(str(configuration)), configuration.environ)
+    return run_all(tmp_path_factory.mktemp(str(configuration)), configuration.environ, programs=USUAL)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", USUAL)
 def test_plain_driver_runs_the_program(program: str, plain: Pass) -> None:
     assert plain.outputs(program), f"{program} returns nothing"
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", USUAL)
 def test_image_computes_the_bytes_of_the_plain_driver(program: str, plain: Pass, image: Pass) -> None:
+    assert_same_bytes(program, plain, image)
+
+
+@pytest.mark.parametrize("program", USUAL)
+def test_each_launch_uses_the_members_it_should(
+    program: str, image: Pass, configuration: Configuration
+) -> None:
+    assert_members_used(program, image, configuration)
+
+
+def assert_same_bytes(program: str, plain: Pass, image: Pass) -> None:
+    """Fails where a program computed something else on the image."""
     expected, actual = plain.outputs(program), image.outputs(program)
     assert set(actual) == set(expected)
     for name, array in expected.items():
@@ -179,10 +196,8 @@ def test_image_computes_the_bytes_of_the_plain_driver(program: str, plain: Pass,
             pytest.fail(f"{program}, array {name}: {difference}", pytrace=False)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_each_launch_uses_the_members_it_should(
-    program: str, image: Pass, configuration: Configuration
-) -> None:
+def assert_members_used(program: str, image: Pass, configuration: Configuration) -> None:
+    """Fails where a launch of a program used more or fewer members than it should."""
     image.outputs(program)
     wrong = []
     for kernel, kind in image.reports[program]["kernels"].items():
@@ -231,7 +246,7 @@ def test_fine_grained_memory_of_which_members_have_copies_has_the_bytes_of_the_p
     apart = run_all(tmp_path, environ, programs=["svm_fine"])
     for name, array in plain.outputs("svm_fine").items():
         assert not first_difference(apart.outputs("svm_fine")[name], array), name
-    test_each_launch_uses_the_members_it_should("svm_fine", apart, Configuration(members))
+    assert_members_used("svm_fine", apart, Configuration(members))
 
 
 def test_programs_run_again_from_the_binaries_that_pyopencl_has_cached(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from sdi.wire.generate import compile_client
 
 ROOT = Path(__file__).resolve().parents[2]
-FAKE = Path(__file__).with_name("test_client_service.py")
+FAKE = "tests.client.test_client_service"
 PATIENCE_S = 120
 
 
@@ -51,7 +51,7 @@ def sanitizer_runtimes() -> str:
 def fake_python() -> Path:
     """Stands in for Python as the library starts it; the command line still says what it would be."""
     script = Path(_scratch().name) / "python3"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -S {FAKE} "$@"\n', encoding="utf-8")
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -S -m {FAKE} "$@"\n', encoding="utf-8")
     script.chmod(0o755)
     return script
 
@@ -74,7 +74,6 @@ def environment(folder: Path, sanitize: bool = False) -> dict[str, str]:
         "SDI_PYTHON": str(fake_python()),
         "SDI_FAKE_LOG": str(folder / "records"),
         "PYTHONPATH": str(ROOT),
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
     if sanitize:
         env |= {

@@ -1,4 +1,4 @@
-"""Five hundred generated programs, under both protocols, with members that have room and with full ones."""
+"""Generated programs, under both protocols, with members that have room and with full ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from tests.generated.generate import Enqueue, Launch, generate
 from tests.generated.kernels import KINDS
 from tests.image_runs import Run, plain_environ, run
+from tests.seeds import num_seeds
 
-COUNT, PARTS = 500, 2
+COUNT, PARTS = num_seeds(200, 500), 2
 COMMANDS = 12
 """Beside those that make buffers and those that read them in the end."""
 LIMIT_S = 900.0

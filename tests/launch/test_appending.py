@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.image_runs import image_environ, plain_environ, run
+from tests.seeds import num_seeds
 
 N = 4096
 
@@ -91,7 +92,7 @@ def test_a_member_that_is_lost_takes_one_launch_with_it(operations: int) -> None
 
 @pytest.mark.parametrize("members", [2, 3, 5])
 def test_kernels_written_at_random_leave_what_the_plain_driver_leaves(tmp_path: Path, members: int) -> None:
-    count, stats = 16, tmp_path / "stats.json"
+    count, stats = num_seeds(8, 16), tmp_path / "stats.json"
     environs = plain_environ(), image_environ(members, SDI_SPLIT="always", SDI_STATS=str(stats))
     found = []
     for number, environ in enumerate(environs):

@@ -30,10 +30,25 @@ PROGRAMS = ["conjugate_gradient", "jacobi", "matmul", "scatter", "sobel", "spmv"
 LIMIT_NBYTES = 16 << 10
 
 
+def arrays(folder: Path, environ: dict[str, str]) -> dict[str, bytes]:
+    """What programs compute."""
+    out = folder / "arrays.npz"
+    command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *PROGRAMS]
+    ended = run(command, environ, 100.0)
+    assert ended.returncode == 0 and not ended.remained, ended.describe()
+    with np.load(out) as archive:
+        return {key: archive[key].tobytes() for key in archive}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return arrays(tmp_path_factory.mktemp("plain"), plain_environ())
+
+
 @pytest.mark.parametrize("coherence", ["lazy", "host"])
 @pytest.mark.parametrize("members", [1, 3])
 def test_programs_compute_the_same_bytes_within_the_limit(
-    tmp_path: Path, members: int, coherence: str
+    plain: dict[str, bytes], tmp_path: Path, members: int, coherence: str
 ) -> None:
     stats = tmp_path / "stats.json"
     limited = image_environ(
@@ -43,15 +58,7 @@ def test_programs_compute_the_same_bytes_within_the_limit(
         SDI_MEMBER_MEMORY=str(LIMIT_NBYTES),
         SDI_STATS=str(stats),
     )
-    arrays = []
-    for name, environ in (("plain", plain_environ()), ("limited", limited)):
-        out = tmp_path / f"{name}.npz"
-        command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *PROGRAMS]
-        ended = run(command, environ, 100.0)
-        assert ended.returncode == 0 and not ended.remained, ended.describe()
-        with np.load(out) as archive:
-            arrays.append({key: archive[key].tobytes() for key in archive})
-    assert arrays[0] == arrays[1]
+    assert arrays(tmp_path, limited) == plain
     memory = json.loads(stats.read_text())["memory"]
     assert max(memory["peak_nbytes"]) <= LIMIT_NBYTES
     assert memory["chunks"] > 0 and memory["holds"] > 0 and memory["drops"] > 0

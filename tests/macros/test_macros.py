@@ -16,8 +16,9 @@ from sdi.clc.preprocess.preprocess import preprocess
 from sdi.clc.preprocess.probe import PLACES, is_operator, usual_questions
 from tests.macros.compare import differing, told
 from tests.macros.generate import NEXT, PRELUDE, TESTS, program, together
+from tests.seeds import num_seeds
 
-CLANG, BOTH = 120, 100
+CLANG, BOTH = 120, num_seeds(40, 100)
 """How many programs."""
 OPTIONS = (
     "",

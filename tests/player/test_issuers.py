@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.player.soak import ISSUERS, build, run
+from tests.seeds import num_seeds
 
 
-@pytest.mark.parametrize(("in_threads", "count"), [(False, 600), (True, 30)])
+@pytest.mark.parametrize(("in_threads", "count"), [(False, num_seeds(200, 600)), (True, 30)])
 def test_calls_are_made_in_order_and_waits_behind_what_they_wait_for(
     tmp_path: Path, in_threads: bool, count: int
 ) -> None:

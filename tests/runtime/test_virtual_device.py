@@ -18,10 +18,11 @@ from tests.generated.issued import Issued
 from tests.generated.kernels import SOURCE
 from tests.runtime.machine import Machine
 from tests.runtime.mover import GROUP, NBYTES, STEP, MakeMover, move
+from tests.seeds import num_seeds
 from tests.vmem.conftest import MakeRig, noise
 
 AMPLE = 1 << 30
-PROGRAMS, COMMANDS = 20, 12
+PROGRAMS, COMMANDS = num_seeds(10, 20), 12
 
 
 def test_a_launch_larger_than_its_members_runs_in_chunks_that_fit(mover: MakeMover) -> None:

@@ -27,6 +27,7 @@ from tests.kernels.cases import FOLDER, LAUNCHES
 from tests.sampling.checking import Launch
 from tests.sampling.generated import generate
 from tests.sampling.sources import kernels_of, tree_of
+from tests.seeds import num_seeds
 
 Questions = list[tuple[NDRange, tuple[bytes | None, ...], list[GroupBox]]]
 
@@ -99,7 +100,7 @@ def test_random_kernels_are_answered_as_by_the_usual_way(first: int) -> None:
     for seed in range(first, first + 10):
         made = generate(seed)
         analysis = analyse(tree := tree_of(made.source), kernels_of(tree)["k"])
-        found = compare(analysis, made.launch, Random(seed), 80)
+        found = compare(analysis, made.launch, Random(seed), num_seeds(40, 80))
         hits, asked = hits + found[0], asked + found[1]
     assert hits > asked // 5, f"straight code answered {hits} of {asked} questions"
 
@@ -110,7 +111,7 @@ def test_kernels_are_answered_as_by_the_usual_way(file: str) -> None:
     hits = asked = 0
     for name, launches in LAUNCHES[file].items():
         analysis = analyse(tree, kernels_of(tree)[name])
-        found = compare(analysis, launches[0], Random(name), 60)
+        found = compare(analysis, launches[0], Random(name), num_seeds(30, 60))
         hits, asked = hits + found[0], asked + found[1]
     assert hits > asked // 3, f"straight code answered {hits} of {asked} questions"
 

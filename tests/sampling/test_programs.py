@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from random import Random
 
 import pyopencl as cl
 import pytest
 
+from sdi.clc.frontend.syntax import Function, Tree
 from sdi.sampling import KernelAnalysis, analyse
 from tests.sampling.checking import CONTENTS, check
 from tests.sampling.comparing import Tally, compare, larger, some_boxes
@@ -30,6 +32,14 @@ def depends_on_data(analysis: KernelAnalysis) -> bool:
     )
 
 
+@functools.cache
+def analysed(source: str, options: str, kernel: str) -> tuple[Tree, Function, KernelAnalysis]:
+    """A kernel of a program, which launches it many times."""
+    tree = tree_of(source, options)
+    function = kernels_of(tree)[kernel]
+    return tree, function, analyse(tree, function)
+
+
 # Programs that make no launch which can be caught: they test what is no launch, or include files.
 # Left out: what is linked from objects has no one source to analyse here.
 LINKED = ("compile_and_link", "argument_info")
@@ -38,14 +48,11 @@ LINKED = ("compile_and_link", "argument_info")
 @pytest.mark.parametrize("name", [name for name in program_names() if name not in LINKED])
 def test_maps_of_each_launch_of_a_program_agree_with_what_it_touches(name: str, recorder: Recorder) -> None:
     def needs_content(source: str, options: str, kernel: str) -> bool:
-        tree = tree_of(source, options)
-        return depends_on_data(analyse(tree, kernels_of(tree)[kernel]))
+        return depends_on_data(analysed(source, options, kernel)[2])
 
     context = cl.Context([recorder.device])
     for caught in catch(name, context, needs_content):
-        tree = tree_of(caught.source, caught.options)
-        function = kernels_of(tree)[caught.kernel]
-        analysis = analyse(tree, function)
+        tree, function, analysis = analysed(caught.source, caught.options, caught.kernel)
         contents = ("given",) if depends_on_data(analysis) else CONTENTS
         check(recorder, tree, function, caught.options, caught.launch, contents, analysis)
         random = Random(caught.kernel)

@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.seeds import num_seeds
 from tests.sequences.compare import difference, ends
 from tests.sequences.generate import generate
 
-COUNT = 40
+COUNT = num_seeds(20, 40)
 MEMBERS = (1, 3)
 
 
@@ -36,7 +37,7 @@ def test_sequences_with_members_too_small_for_their_buffers_end_the_same() -> No
 
 @pytest.mark.timeout(600)
 def test_sequences_whose_queues_are_for_several_devices_end_the_same() -> None:
-    first, count = 2000, 40
+    first, count = 2000, num_seeds(20, 40)
     with ThreadPoolExecutor(2) as pool:
         settings = {"SDI_IMAGE": "off", "SDI_SPLIT": ""}
         plain, *apart = pool.map(lambda members: ends(first, count, members, settings), (0, 2, 3))
