@@ -80,7 +80,7 @@ cts: install
 soak: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
 	@test -n "$(ARGS)" || POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg ALL_SEEDS=1 \
-		$(PY) -m pytest -q $$(grep -rl num_seeds tests --include='test_*.py')
+		ALL_IMAGES=1 $(PY) -m pytest -q tests/test_large_programs.py $$(grep -rl num_seeds tests --include='test_*.py')
 	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg \
 		$(PY) -m tests.sequences.compare $(or $(ARGS),10000 10000)
 
