@@ -110,7 +110,8 @@ class LaunchPlan:
             return  # it is not known
         groups, total_ns = sum([box.total_groups for box in boxes]), history.rates.total_ns(ran)
         history.rates.record(len(ran), total_ns, groups, is_first)
-        if history.untried and total_ns >= LONG_NS and len(ran) in history.rates.known:
+        is_open = history.untried and not (history.is_fixed or history.is_final)
+        if is_open and total_ns >= LONG_NS and len(ran) in history.rates.known:
             history.is_news = True
         if epoch is not None:
             edges = edges_of(boxes, self.ndrange.num_groups, epoch.balance.dim)

@@ -267,7 +267,7 @@ class LaunchHistory:
                 self.cells.at[self.version_cell] = self.version
         self.shape, self.assignments, self.why_fewer = shape, assignments, why_fewer
         self.decided_at = self.launches
-        self.lost_ns, self.is_news = 0.0, False
+        self.lost_ns = 0.0
         if assignments in self.rates.known:
             self.untried = 0
         else:

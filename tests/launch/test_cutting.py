@@ -600,3 +600,22 @@ def test_a_short_kernel_that_an_earlier_run_split_stays_so_unless_measuring_cont
     costs = guess if is_right else dict.fromkeys((1, 2, 3, 4), 5.0)
     assignments = [life.launch(history, costs, None) for _ in range(100)]
     assert assignments[0] == 4 and set(assignments[20:]) == ({4} if is_right else {1}), assignments
+
+
+def test_what_was_measured_is_looked_at_once_also_where_launches_may_not_be_split() -> None:
+    launches = Launches()
+    make, history = launches.plan, launches.history
+
+    def plan(boxes: tuple[GroupBox, ...], exact: bool = False) -> CutPlan:
+        made = make(boxes, exact)
+        return replace(made, buffers=tuple(replace(used, mixed=len(boxes) > 1) for used in made.buffers))
+
+    launches.plan = plan  # type: ignore[method-assign]
+    launches.cutter.cut(history, GROUPS, launches)
+    history.ran(1)
+    history.rates.record(1, 1e9, GROUPS[0] * GROUPS[1])
+    history.is_news = True
+    assert history.is_due()
+    launches.cutter.cut(history, GROUPS, launches)
+    history.ran(1, 2)
+    assert not history.is_due()
