@@ -8,7 +8,7 @@ wrapped values, data), each with its range.  A range that is unbounded ends at I
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from sdi.ndrange import NDRange
 from sdi.sampling.affine import (
@@ -67,6 +67,7 @@ class AffineContext:
         self.ranges += [(0, groups[d] - 1) for d in range(3)]
         self.ranges += [(0, local[d] - 1) for d in range(3)]
         self.unknowns: list[Unknown] = []
+        self.work: dict[int, Any] = {}  # by dimension: what loops come to (work.py)
         self._exprs: dict[int, AffineExpr] = {}
         self._keys: dict[object, int] = {}
         self._assumed = 0  # depth of runs that take values not to wrap

@@ -70,6 +70,17 @@ def _nests(binding: AffineContext, accesses: Sequence[Access]) -> Counter[_Nest]
 
 def _along(binding: AffineContext, nests: Counter[_Nest], dim: int) -> Array | None:
     """What a work-item does on average, in equal parts of dimension ``dim``; at least 1."""
+    if dim not in binding.work:
+        binding.work[dim] = _looked_at(binding, nests, dim)
+    found: Array | None = binding.work[dim]
+    return found
+
+
+def _looked_at(binding: AffineContext, nests: Counter[_Nest], dim: int) -> Array | None:
+    looped = {number for numbers, _ in nests for number in numbers}
+    known = [loop for number in looped if (loop := binding.loops[number]) is not None]
+    if any(binding.opaque[condition] for loop in known for condition in loop.conditions):
+        return None  # data decides how often
     sample = _Sample(binding, dim)
     total: Array = np.ones((1, 1, 1, 1))
     try:
@@ -134,8 +145,6 @@ class _Sample:
     def _trips(self, loop: Loop, counters: dict[int, Array]) -> Array:
         """How often a loop runs, at each point."""
         binding = self._binding
-        if any(binding.opaque[condition] for condition in loop.conditions):
-            raise Undefined
         variable = next(iter(binding.expr(loop.counter)[1]))
         most = min(int(binding.ranges[variable][1]), 1 << 40) + 1
         counter = cast(int, binding.rows[loop.counter].payload)

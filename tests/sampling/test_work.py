@@ -11,6 +11,8 @@ import pytest
 from sdi.clc.compile import compile_source
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import NDRange
+from sdi.sampling import work as work_of_loops
+from sdi.sampling.affine_context import AffineContext
 from sdi.sampling.model import BoundAccess, WorkEstimate
 
 SOURCE = """
@@ -134,3 +136,20 @@ def test_the_effort_of_all_work_items_is_known_where_loops_are(
 
 def test_the_effort_of_a_kernel_whose_data_decide_is_not_known() -> None:
     assert bound("data").effort() is None
+
+
+@pytest.mark.parametrize(("kernel", "looked"), [("lower", 1), ("data", 0)])
+def test_loops_are_looked_at_once_and_not_at_all_where_data_decide(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, looked: int
+) -> None:
+    made: list[int] = []
+    sample = work_of_loops._Sample
+
+    def counted(binding: AffineContext, dim: int) -> work_of_loops._Sample:
+        made.append(dim)
+        return sample(binding, dim)
+
+    monkeypatch.setattr(work_of_loops, "_Sample", counted)
+    access = bound(kernel)
+    assert (access.effort() is None) == (access.work(0) is None) == (not looked)
+    assert len(made) == looked
