@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
+from tests.image_runs import ROOT, Run, answers_faults, image_environ, plain_environ, run
 
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
@@ -222,11 +222,15 @@ def test_runner_survives_and_leaves_no_process(image: Pass) -> None:
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 5])
+@pytest.mark.parametrize("update", ["batch", "eager", "lazy", "rolling:4K:2", "rolling"])
 def test_fine_grained_memory_of_which_members_have_copies_has_the_bytes_of_the_plain_driver(
-    members: int, plain: Pass, tmp_path: Path
+    update: str, members: int, plain: Pass, tmp_path: Path
 ) -> None:
+    if update[0] in "lr" and not answers_faults():
+        pytest.skip("this process may not answer its own page faults (userfaultfd)")
+
     def environ(stats: Path) -> dict[str, str]:
-        return Configuration(members).environ(stats) | {"SDI_FINE_GRAIN": "copies"}
+        return Configuration(members).environ(stats) | {"SDI_FINE_GRAIN": update}
 
     apart = run_all(tmp_path, environ, programs=["svm_fine"])
     for name, array in plain.outputs("svm_fine").items():

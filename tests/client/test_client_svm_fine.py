@@ -26,8 +26,8 @@ class Fine:
         self.cl, self.context = cl, cl.context()
         self.queue = cl.queue(self.context)
         program = cl.program(self.context, SOURCE)
-        self.add, self.look, self.hold, self.let_go = (
-            cl.kernel(program, name) for name in ("add", "look", "hold", "let_go")
+        self.add, self.look, self.hold, self.let_go, self.withhold = (
+            cl.kernel(program, name) for name in ("add", "look", "hold", "let_go", "withhold")
         )
 
     def region(self, flags: int = FINE) -> ctypes.Array[c_int32]:
