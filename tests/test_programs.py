@@ -232,10 +232,12 @@ def test_fine_grained_memory_of_which_members_have_copies_has_the_bytes_of_the_p
     def environ(stats: Path) -> dict[str, str]:
         return Configuration(members).environ(stats) | {"SDI_FINE_GRAIN": update}
 
-    apart = run_all(tmp_path, environ, programs=["svm_fine"])
-    for name, array in plain.outputs("svm_fine").items():
-        assert not first_difference(apart.outputs("svm_fine")[name], array), name
-    test_each_launch_uses_the_members_it_should("svm_fine", apart, Configuration(members))
+    programs = ["svm_fine", "svm_fine_random"]
+    apart = run_all(tmp_path, environ, programs=programs)
+    for program in programs:
+        for name, array in plain.outputs(program).items():
+            assert not first_difference(apart.outputs(program)[name], array), name
+        test_each_launch_uses_the_members_it_should(program, apart, Configuration(members))
 
 
 def test_programs_run_again_from_the_binaries_that_pyopencl_has_cached(tmp_path: Path) -> None:

@@ -92,7 +92,11 @@ def main() -> int:
             }
             kept.write_text(json.dumps(raw, indent=0))
     figures = {name: from_json(rows) for name, rows in raw.items() if name != "about"}
-    pictures = plots.draw(figures, options.out, options.stem)
+    try:
+        pictures = plots.draw(figures, options.out, options.stem)
+    except ImportError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
+        pictures = []
     (options.out / f"{options.stem}.md").write_text(report.report(figures, raw["about"], pictures))
     return 0
 

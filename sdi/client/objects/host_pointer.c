@@ -247,12 +247,70 @@ static void take_all(struct sdi_span span)
     }
 }
 
+/* Busy lock held.  Whether the application changed bytes of the span, as far as they are not missing. */
+static bool is_changed(const struct sdi_span *span)
+{
+    struct sdi_hosted *hosted = span->root->hosted;
+    uint8_t *written = hosted->written;
+    if (written && !sdi_region_written(span->root, span->begin, span->end, written))
+        written = NULL;
+    for (size_t at = span->begin, end; at < span->end; at = end) {
+        end = sdi_page_end(at, span->end);
+        const size_t page = at / SDI_PAGE_NBYTES;
+        if ((!written || written[page]) && !sdi_lazy_lacks(span->root, page)
+            && memcmp(hosted->snapshot + at, span->root->host_ptr + at, end - at) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Client lock held.  Held: the last event of a use of these bytes that the application need not do anything for; or NULL. */
+static cl_event find_under_way(const struct sdi_span *span)
+{
+    for (const struct sdi_use *use = span->root->hosted->uses; use; use = use->next)
+        if (use->begin < span->end && span->begin < use->end && sdi_event_status(use->last) > 0
+            && !sdi_is_gated(use->last->gate)) {
+            sdi_hold(use->last);
+            return use->last;
+        }
+    return NULL;
+}
+
+/* Of a region the application may write bytes that the commands under way don't use, and the next command sees them.  As
+ * bytes are taken by pages, these have to end first. */
+static void settle(const struct sdi_span *span)
+{
+    sdi_lock();
+    bool is_used = false;
+    for (const struct sdi_use *use = span->root->hosted->uses; use && !is_used; use = use->next)
+        is_used = use->begin < span->end && span->begin < use->end && is_in_use(use);
+    sdi_unlock();
+    if (!is_used)
+        return;
+    pthread_mutex_lock(&sdi_host.busy);
+    bool has_to_wait = span->root->is_batch || is_changed(span);
+    pthread_mutex_unlock(&sdi_host.busy);
+    if (!has_to_wait)
+        return;
+    bool is_given_up = false;
+    sdi_lock();
+    for (cl_event event; !is_given_up && (event = find_under_way(span)) != NULL; sdi_unhold(event)) {
+        sdi_unlock();
+        is_given_up = sdi_slot_await(event->slot) == SDI_INTERRUPTED;
+        sdi_lock();
+    }
+    sdi_unlock();
+    sdi_host_show();
+}
+
 void sdi_host_take(cl_mem buffer, size_t offset, size_t nbytes)
 {
     cl_mem root = buffer->root;
     if (!root->hosted || root->flags & CL_MEM_HOST_READ_ONLY || nbytes == 0)
         return;
     struct sdi_span span = {root, buffer->origin + offset, buffer->origin + offset + nbytes, NULL}, some = span;
+    if (root->is_region)
+        settle(&span);
     sdi_lock();
     bool is_needed = find_unused(&some);
     sdi_unlock();
