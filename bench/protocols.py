@@ -207,7 +207,7 @@ def run(program: str, way: str, size: str, members: int, folder: Path) -> tuple[
     stats = folder / "stats.json"
     environ = {
         **os.environ,
-        "SDI_FINE_GRAIN": "copies",
+        "SDI_FINE_GRAIN": "eager",
         "SDI_SPLIT": "always",
         "SDI_NUM_GPUS": str(members),
         "SDI_STATS": str(stats),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Literal, TypeVar, cast, get_args
 
 from sdi.condition import ConditionError
 from sdi.selection import is_query, parse_selection
@@ -18,7 +18,7 @@ from sdi.sizes import size
 
 Split = Literal["auto", "always", "never"]
 Coherence = Literal["lazy", "host"]
-FineGrain = Literal["shared", "copies"]
+Update = Literal["shared", "batch", "eager", "lazy", "rolling"]
 Verify = Literal["off", "stop", "warn"]
 Balance = tuple[Literal["auto", "off", "random"], int]
 """How shares adapt, and the seed if they do so at random."""
@@ -30,12 +30,34 @@ SpillSetting = tuple[Path, int | None]
 """A folder, and a number of bytes if it was given."""
 
 MAX_MEMBERS = 256
+_PAGE_NBYTES = 4096
+BLOCK_NBYTES = 256 << 10
+"""Of rolling update, if none is given."""
 
 _T = TypeVar("_T")
 
 
 class SettingsError(ValueError):
     """A setting is malformed; the text is one line that names the variable, its value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FineGrain:
+    """How fine-grained shared virtual memory is kept coherent (SDI_FINE_GRAIN).
+
+    shared: members use it where it is, if they can; else, and by all others, they have copies, of which
+    batch moves all before and after each launch, eager what was written, and lazy and rolling bring home
+    what the application looks at: all of a region, or blocks of it.
+    """
+
+    update: Update = "shared"
+    block_nbytes: int = 0
+    """rolling: of a block, whole pages."""
+    most_blocks: int = 0
+    """rolling: how many may be written and not be taken yet; 0: two for each region."""
+
+
+IN_PLACE = FineGrain()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +77,8 @@ class Settings:
     cuts anywhere, and others now and then (SDI_BALANCE)."""
     coherence: Coherence = "lazy"
     """lazy: data stays where it was written; host: through the host after every kernel (SDI_COHERENCE)."""
-    fine_grain: FineGrain = "shared"
-    """shared: members use fine-grained shared virtual memory where it is, if they can; copies: they have
-    copies of it, as GPUs do (SDI_FINE_GRAIN)."""
+    fine_grain: FineGrain = IN_PLACE
+    """How fine-grained shared virtual memory is kept coherent (SDI_FINE_GRAIN)."""
     member_memory: int | None = None
     """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: 512M, 2G; powers of 1024)."""
     node_memory: int | None = None
@@ -133,7 +154,7 @@ class Settings:
             split=cast(Split, read("SDI_SPLIT", _one_of("auto", "always", "never"), "auto")),
             balance=read("SDI_BALANCE", _balance, ("auto", 0)),
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
-            fine_grain=cast(FineGrain, read("SDI_FINE_GRAIN", _one_of("shared", "copies"), "shared")),
+            fine_grain=read("SDI_FINE_GRAIN", _fine_grain, IN_PLACE),
             member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
             node_memory=read("SDI_NODE_MEMORY", _nbytes_or_none, None),
             spill=read("SDI_SPILL", _spill, None),
@@ -312,6 +333,22 @@ def _balance(name: str, text: str) -> Balance:
     if colon or mode not in ("auto", "off"):
         raise SettingsError(f"{name}={text!r}: expected auto, off or random:SEED")
     return ("auto", 0) if mode == "auto" else ("off", 0)
+
+
+def _fine_grain(name: str, text: str) -> FineGrain:
+    word, *parts = text.lower().split(":")
+    if word not in get_args(Update) or len(parts) > (2 if word == "rolling" else 0):
+        choices = "shared, batch, eager, lazy, rolling or rolling:BLOCK:COUNT such as rolling:256K:8"
+        raise SettingsError(f"{name}={text!r}: expected {choices}")
+    block_nbytes = 0
+    if word == "rolling":
+        block_nbytes = _nbytes(name, parts[0]) if parts else BLOCK_NBYTES
+        if block_nbytes % _PAGE_NBYTES:
+            raise SettingsError(f"{name}={text!r}: expected blocks of whole pages, multiples of 4K")
+    most_blocks = int(parts[1]) if len(parts) > 1 and re.fullmatch(r"[0-9]{1,6}", parts[1]) else 0
+    if len(parts) > 1 and not most_blocks:
+        raise SettingsError(f"{name}={text!r}: expected a whole number of blocks from 1 to 999999")
+    return FineGrain(cast(Update, word), block_nbytes, most_blocks)
 
 
 def _one_of(*choices: str) -> Callable[[str, str], str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
+from tests.image_runs import ROOT, Run, answers_faults, image_environ, plain_environ, run
 
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
@@ -236,17 +236,32 @@ def test_runner_survives_and_leaves_no_process(image: Pass) -> None:
         assert not ended.remained
 
 
-@pytest.mark.parametrize("members", [1, 2, 3, 5])
-def test_fine_grained_memory_of_which_members_have_copies_has_the_bytes_of_the_plain_driver(
-    members: int, plain: Pass, tmp_path: Path
-) -> None:
-    def environ(stats: Path) -> dict[str, str]:
-        return Configuration(members).environ(stats) | {"SDI_FINE_GRAIN": "copies"}
+UPDATES = {"batch": (2,), "eager": (1, 2, 3, 5), "lazy": (1, 3), "rolling": (2, 5), "rolling:4K:2": (3,)}
 
-    apart = run_all(tmp_path, environ, programs=["svm_fine"])
-    for name, array in plain.outputs("svm_fine").items():
-        assert not first_difference(apart.outputs("svm_fine")[name], array), name
-    assert_members_used("svm_fine", apart, Configuration(members))
+
+@pytest.mark.parametrize(
+    ("update", "members"),
+    [
+        (update, members)
+        for update, usual in UPDATES.items()
+        for members in ((1, 2, 3, 5) if os.environ.get("ALL_IMAGES") else usual)
+    ],
+)
+def test_fine_grained_memory_of_which_members_have_copies_has_the_bytes_of_the_plain_driver(
+    update: str, members: int, plain: Pass, tmp_path: Path
+) -> None:
+    if update[0] in "lr" and not answers_faults():
+        pytest.skip("this process may not answer its own page faults (userfaultfd)")
+
+    def environ(stats: Path) -> dict[str, str]:
+        return Configuration(members).environ(stats) | {"SDI_FINE_GRAIN": update}
+
+    programs = ["svm_fine", "svm_fine_random"]
+    apart = run_all(tmp_path, environ, programs=programs)
+    for program in programs:
+        for name, array in plain.outputs(program).items():
+            assert not first_difference(apart.outputs(program)[name], array), name
+        assert_members_used(program, apart, Configuration(members))
 
 
 def test_programs_run_again_from_the_binaries_that_pyopencl_has_cached(tmp_path: Path) -> None:

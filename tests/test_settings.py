@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.settings import NAMES, Settings, SettingsError, unknown, without_effect
+from sdi.settings import NAMES, FineGrain, Settings, SettingsError, unknown, without_effect
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -14,6 +14,24 @@ def test_nothing_set_gives_the_defaults() -> None:
 
 def test_empty_and_blank_variables_count_as_not_set() -> None:
     assert Settings.from_environ(dict.fromkeys(NAMES, " ")) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("shared", FineGrain()),
+        ("Batch", FineGrain("batch")),
+        ("eager", FineGrain("eager")),
+        ("lazy", FineGrain("lazy")),
+        ("rolling", FineGrain("rolling", 256 << 10)),
+        ("rolling:64K", FineGrain("rolling", 64 << 10)),
+        ("rolling:1M:4", FineGrain("rolling", 1 << 20, 4)),
+    ],
+)
+def test_an_update_of_fine_grained_memory_may_have_blocks_and_a_number(
+    text: str, expected: FineGrain
+) -> None:
+    assert Settings.from_environ({"SDI_FINE_GRAIN": text}).fine_grain == expected
 
 
 def test_every_setting_is_read() -> None:
@@ -102,6 +120,11 @@ def test_a_device_vendor_is_a_name_and_perhaps_a_number(text: str, expected: tup
         ("SDI_NUM_GPUS", "257"),
         ("SDI_SPLIT", "yes"),
         ("SDI_COHERENCE", "eager"),
+        ("SDI_FINE_GRAIN", "copies"),
+        ("SDI_FINE_GRAIN", "lazy:64K"),
+        ("SDI_FINE_GRAIN", "rolling:5000"),
+        ("SDI_FINE_GRAIN", "rolling:64K:0"),
+        ("SDI_FINE_GRAIN", "rolling:64K:2:1"),
         ("SDI_MEMBER_MEMORY", "0"),
         ("SDI_HOST_MEMORY", "0"),
         ("SDI_SPILL", "/x:3Q"),

@@ -12,7 +12,8 @@ from sdi.sizes import size
 from sdi.wire.records import COMMANDS
 
 _SUMS = (
-    *("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "node_replays"),
+    *("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "host_faults"),
+    *("host_faults_ns", "node_replays"),
     *("node_spilled_nbytes", "node_filled_nbytes", "node_refused_nbytes"),
     *("round_trips", "round_trip_nbytes"),
     *("file_nbytes", "file_read_nbytes", "file_written_nbytes", "file_read_ns", "file_written_ns"),
@@ -92,7 +93,8 @@ class SessionCounts:
     ``races``: how often each was seen.  ``courses``: of each session, by what the verdict goes.
     ``failures``: what builds and commands that failed said.
     ``lost_nbytes``: what members alone had that were lost.
-    ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use.
+    ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use;
+    ``host_faults``: page faults in fine-grained memory, until all were answered in ``host_faults_ns``.
     ``network``: from one node to another.  ``node_replays``: launches that nodes carried out by what they
     keep of them.
     ``node_spilled_nbytes``: copied to nodes' own memory by members that lack room, ``node_filled_nbytes``:
@@ -111,6 +113,8 @@ class SessionCounts:
     lost_nbytes: int = 0
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
+    host_faults: int = 0
+    host_faults_ns: int = 0
     node_replays: int = 0
     node_spilled_nbytes: int = 0
     node_filled_nbytes: int = 0
@@ -239,6 +243,11 @@ def report(counters: SessionCounts) -> str:
         lines.append(
             f"host pointers: {size(counters.host_compared_nbytes)} compared, "
             f"{size(counters.host_copied_nbytes)} copied, for buffers in memory of the application"
+        )
+    if counters.host_faults:
+        lines.append(
+            f"page faults in fine-grained memory: {counters.host_faults}, answered in "
+            f"{counters.host_faults_ns / 1e9:.3f} s"
         )
     if counters.records:
         lines.append(f"replayed: {replayed(counters.records)}")

@@ -187,6 +187,8 @@ class Dispatcher:
                 events = memory.accounting.events
                 events.host_compared_nbytes += asked("compared_nbytes")
                 events.host_copied_nbytes += asked("copied_nbytes")
+                events.host_faults += asked("num_faults")
+                events.host_faults_ns += asked("faults_ns")
             case Op.REACH:
                 if memory.reaches.tell(record_id, memory.known(entry.reached)) and self._player is not None:
                     self._player.changed()

@@ -16,7 +16,7 @@ from sdi.errors import ClError, Status, require
 from sdi.service.image_info import image_info, member_info
 from sdi.service.status_page import StatusPage
 from sdi.service.vendors import Vendors, vendors_of
-from sdi.settings import FineGrain
+from sdi.settings import IN_PLACE, FineGrain
 from sdi.sizes import size
 from sdi.vmem.arena import PAGE_NBYTES, SHARED_ADDRESSES, Arena
 from sdi.vmem.spill.budget import Spill
@@ -27,10 +27,12 @@ from sdi.wire.opencl import SvmCapabilities, u64
 from sdi.wire.records import (
     ARENA_NBYTES,
     FACT_FINE_IN_PLACE,
+    FACT_FINE_UPDATE,
     FACT_NEXT_DEVICE,
     HEAP_OFFSET,
     INFO_ENTRY,
     PROTOCOL_VERSION,
+    FineUpdate,
     Op,
     record_layout,
 )
@@ -38,6 +40,7 @@ from sdi.wire.records import (
 _FACTS = record_layout(Op.FACTS)
 _INFO = layout(INFO_ENTRY)
 ToldVendors = Callable[[Sequence[Capabilities]], Vendors]
+_UPDATES = {"batch": FineUpdate.BATCH, "lazy": FineUpdate.LAZY, "rolling": FineUpdate.ROLLING}
 _HEAP_LEAST_NBYTES = 16 << 20
 """Less is of no use to anybody."""
 
@@ -48,13 +51,13 @@ def facts_record(
     vendors: ToldVendors = vendors_of,
     is_image: bool = True,
     arena_address: int = 0,
-    fine_grain: FineGrain = "shared",
+    fine_grain: FineGrain = IN_PLACE,
     file: tuple[int, int] = (0, 0),
 ) -> bytes:
     """The FACTS record of an image made of ``devices``, or of all of these.
 
     ``arena_address``: where members find the arena's bytes as the application does; 0: nowhere.
-    ``fine_grain``: whether members share fine-grained regions with it, if they can.
+    ``fine_grain``: how fine-grained regions are kept coherent.
     ``file``: where in the arena what lies in a file begins, and how large that may get.
     """
     file_offset, file_nbytes = file
@@ -68,8 +71,11 @@ def facts_record(
     if arena_address:
         told_svm = u64(SvmCapabilities.COARSE_GRAIN_BUFFER | SvmCapabilities.FINE_GRAIN_BUFFER)
         entries = [(param, told_svm if param == Info.SVM_CAPABILITIES else value) for param, value in entries]
-        if fine_grain == "shared" and have_host_addresses(devices):
+        if fine_grain.update == "shared" and have_host_addresses(devices):
             entries.insert(0, (FACT_FINE_IN_PLACE, b""))
+        elif (update := _UPDATES.get(fine_grain.update)) is not None:
+            numbers = (update, fine_grain.block_nbytes, fine_grain.most_blocks)
+            entries.insert(0, (FACT_FINE_UPDATE, b"".join(map(u64, numbers))))
     body = b"".join(_INFO.pack(param, len(value)) + padded(value) for param, value in entries)
     head = (Op.FACTS, 0, PROTOCOL_VERSION, 0, arena_nbytes, arena_address, file_offset, len(entries), 0)
     return _FACTS.pack(_FACTS.size + len(body), *head) + body
@@ -91,7 +97,7 @@ def announce(
     share: Callable[[Arena], None] | None = None,
     is_image: bool = True,
     pooled: PooledMemory | None = None,
-    fine_grain: FineGrain = "shared",
+    fine_grain: FineGrain = IN_PLACE,
     spill: Spill | None = None,
 ) -> tuple[Arena, StatusPage]:
     """Tell the client of an image made of ``devices``, or of all of these, and give it the arena.

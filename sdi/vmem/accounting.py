@@ -66,6 +66,8 @@ class Events:
     lost_nbytes: int = 0
     host_compared_nbytes: int = 0
     host_copied_nbytes: int = 0
+    host_faults: int = 0
+    host_faults_ns: int = 0
     node_replays: int = 0
     node_spills: int = 0
     node_spilled_nbytes: int = 0

@@ -89,9 +89,16 @@ def wire_header() -> str:
     places = ("SLOTS_OFFSET", "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")
     for name in ("MAGIC", "ARENA_NBYTES", *places, "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
-    for name in ("FACT_IMAGE_FORMATS", "FACT_PLATFORM_VENDOR", "FACT_NEXT_DEVICE", "FACT_FINE_IN_PLACE"):
+    facts = ("IMAGE_FORMATS", "PLATFORM_VENDOR", "NEXT_DEVICE", "FINE_IN_PLACE", "FINE_UPDATE")
+    for name in (f"FACT_{fact}" for fact in facts):
         lines.append(f"#define SDI_{name} UINT32_C({getattr(records, name):#x})")
-    for enum, prefix in ((records.Op, "OP"), (records.NoticeKind, "NOTICE"), (ArgumentKind, "ARG")):
+    enums = (
+        (records.Op, "OP"),
+        (records.NoticeKind, "NOTICE"),
+        (records.FineUpdate, "FINE"),
+        (ArgumentKind, "ARG"),
+    )
+    for enum, prefix in enums:
         lines.append("")
         lines += [f"#define SDI_{prefix}_{member.name} {member.value}" for member in enum]
     lines += [f"#define SDI_OPS_COUNT {max(records.Op) + 1}", ""]

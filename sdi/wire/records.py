@@ -56,7 +56,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 12
+PROTOCOL_VERSION = 13
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -124,6 +124,15 @@ class NoticeKind(IntEnum):
     EVENT_STATUS = 2
     PRINTED = 3
     FAILED = 4
+
+
+class FineUpdate(IntEnum):
+    """How members' copies of fine-grained regions are kept coherent (see ``settings.FineGrain``)."""
+
+    EAGER = 0
+    BATCH = 1
+    LAZY = 2
+    ROLLING = 3
 
 
 HEADER = fields("u32 nbytes; u32 op; u64 id")
@@ -194,7 +203,7 @@ BODY: dict[Op, Fields] = {
         "u64 build; u32 kernel_index; u32 param; u64 given[3]; u32 num_given; u32 num_answers"
     ),
     # what the client looked at and copied of memory of the application that buffers use, since it last said
-    Op.HOST_POINTERS: fields("u64 compared_nbytes; u64 copied_nbytes"),
+    Op.HOST_POINTERS: fields("u64 compared_nbytes; u64 copied_nbytes; u64 num_faults; u64 faults_ns"),
     # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
     # unasked: 1: by the client, for memory of the application that the buffer uses
     # into: 0, or where in the arena the bytes go, in a row: the service copies them, the client does nothing
@@ -263,6 +272,10 @@ FACT_NEXT_DEVICE = 0x80000003
 """What follows is said of the next device: where each member is one, in their order."""
 FACT_FINE_IN_PLACE = 0x80000004
 """Nothing.  Members use fine-grained regions where the application does; without it they have copies."""
+FACT_FINE_UPDATE = 0x80000005
+"""u64: how those copies and the application's memory are kept coherent, if not by eager update (FineUpdate);
+of rolling update the bytes of a block, and how many may be written and not be taken yet (0: two for each
+region)."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(

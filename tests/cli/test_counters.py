@@ -69,6 +69,15 @@ def test_what_memory_of_the_application_costs_is_said() -> None:
     assert line in report(merged([some, some, counters]))
 
 
+def test_page_faults_of_the_application_are_counted_and_timed() -> None:
+    counters = SessionCounts.from_json(json.dumps(WRITTEN))
+    assert "page faults" not in report(counters)
+    memory = {"host_faults": 30, "host_faults_ns": 2_000_000}
+    some = SessionCounts.from_json(json.dumps(WRITTEN | {"memory": memory}))
+    line = "page faults in fine-grained memory: 60, answered in 0.004 s"
+    assert line in report(merged([some, some, counters])).splitlines()
+
+
 def test_what_lies_in_nodes_own_memory_is_said_and_what_had_no_room_there() -> None:
     counters = SessionCounts.from_json(json.dumps(WRITTEN))
     assert "own memory" not in report(counters)

@@ -30,9 +30,11 @@ from tests.client import (
     test_client_svm,
     test_client_svm_commands,
     test_client_svm_fine,
+    test_client_svm_lazy,
     test_client_wrong,
 )
 from tests.client.test_client_setting import environment, fake_python, library, run, run_program, vendors
+from tests.image_runs import answers_faults
 
 MODULES = (
     test_client_objects,
@@ -51,6 +53,7 @@ MODULES = (
     test_client_svm,
     test_client_svm_commands,
     test_client_svm_fine,
+    test_client_svm_lazy,
     test_client_wrong,
 )
 CASES = [
@@ -84,12 +87,22 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
     if module.startswith("test_client_svm") and name not in test_client_svm.WITHOUT:
         env["SDI_FAKE_SVM"] = hex(test_client_svm.ADDRESS)
         env["SDI_FAKE_SVM_KINDS"] = "3" if name in test_client_svm.FINE else "1"
-    if module == test_client_svm_fine.__name__.rpartition(".")[2]:
+    errors = ""
+    if module == test_client_svm_lazy.__name__.rpartition(".")[2]:
+        if name not in test_client_svm_lazy.WITHOUT_FAULTS and not answers_faults():
+            pytest.skip("this process may not answer its own page faults (userfaultfd)")
+        allowed = Path("/proc/sys/vm/unprivileged_userfaultfd")
+        if name in test_client_svm_lazy.REFUSED_IN and allowed.exists() and allowed.read_text() == "1\n":
+            pytest.skip("every process may answer its own page faults here")
+        update = {program.__name__: said for program, said in test_client_svm_lazy.UPDATES.items()}[name]
+        env["SDI_FAKE_SVM_UPDATE"] = ",".join(map(str, update))
+        errors = test_client_svm_lazy.REFUSED * (name in test_client_svm_lazy.REFUSED_IN)
+    if module in ("test_client_svm_fine", "test_client_svm_lazy"):
         env["SDI_FAKE_SVM_KINDS"] = "3"
         env["SDI_FAKE_TYPE"] = "4"  # whose members have copies
     if module == "test_client_several":
         env["SDI_FAKE_DEVICES"] = str(test_client_several.DEVICES)
-    run_program(module, name, env)
+    run_program(module, name, env, errors)
 
 
 # -- the service cannot start -------------------------------------------------------------------------

@@ -16,7 +16,8 @@ steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON
 line tells what the process found when it started.  ``SDI_FAKE_DEVICES``: so many devices.
 ``SDI_FAKE_SVM``: where the arena is to be in the application; the device has shared virtual memory then,
 ``SDI_FAKE_SVM_KINDS`` says which: 1, coarse-grained buffers, if it is not set.  Fine-grained ones are used in
-place, unless ``SDI_FAKE_TYPE`` makes the members something else than CPUs.
+place, unless ``SDI_FAKE_TYPE`` makes the members something else than CPUs; ``SDI_FAKE_SVM_UPDATE``: how
+copies are kept coherent then, three numbers with commas.
 Kernels follow pointers whose names say so (``follow...``).
 """
 
@@ -48,6 +49,7 @@ from sdi.wire.records import (
     COMMAND,
     COMMANDS,
     FACT_FINE_IN_PLACE,
+    FACT_FINE_UPDATE,
     FACT_IMAGE_FORMATS,
     FACT_NEXT_DEVICE,
     FACT_PLATFORM_VENDOR,
@@ -317,6 +319,8 @@ class Service:
             facts[0x1053] = _u64(SVM_KINDS)  # SVM_CAPABILITIES
             if SVM_KINDS & 2 and "SDI_FAKE_TYPE" not in os.environ:
                 facts[FACT_FINE_IN_PLACE] = b""
+            if update := os.environ.get("SDI_FAKE_SVM_UPDATE"):
+                facts[FACT_FINE_UPDATE] = _u64(*map(int, update.split(",")))
         entry = layout(INFO_ENTRY)
         told = list(facts.items())
         for number in range(1, DEVICES):  # each with half the groups and twice the units of the one before

@@ -26,8 +26,8 @@ class Fine:
         self.cl, self.context = cl, cl.context()
         self.queue = cl.queue(self.context)
         program = cl.program(self.context, SOURCE)
-        self.add, self.look, self.hold, self.let_go = (
-            cl.kernel(program, name) for name in ("add", "look", "hold", "let_go")
+        self.add, self.look, self.hold, self.let_go, self.withhold = (
+            cl.kernel(program, name) for name in ("add", "look", "hold", "let_go", "withhold")
         )
 
     def region(self, flags: int = FINE) -> ctypes.Array[c_int32]:
@@ -112,6 +112,18 @@ def ints_beside_each_other_may_be_written_by_both(cl: Cl) -> None:
     assert [region[i] for i in (PAGE - 1, PAGE, PAGE + 1)] == [PAGE, -1, PAGE + 2]
     fine.added(region, 1)
     assert [region[i] for i in (PAGE - 1, PAGE, PAGE + 1)] == [PAGE + 1, 0, PAGE + 3]
+
+
+def what_is_written_beside_a_kernel_is_seen_by_the_next(cl: Cl) -> None:
+    """Though nobody waited for the first, which uses other bytes of the region."""
+    fine = Fine(cl)
+    region, other = fine.region(), cl.buffer(fine.context, 4 * NUM)
+    cl.check(cl.clSetKernelArg(fine.look, 0, 8, byref(c_void_p(other))))
+    cl.check(cl.clSetKernelArgSVMPointer(fine.look, 1, region))
+    cl.launch(fine.queue, fine.look)
+    region[PAGE] = 100
+    fine.added(region, 1)
+    assert [region[i] for i in (PAGE - 1, PAGE, PAGE + 1)] == [PAGE, 101, PAGE + 2]
 
 
 def what_a_kernel_reaches_is_taken_and_shown_like_its_arguments(cl: Cl) -> None:
@@ -201,6 +213,7 @@ PROGRAMS = [
     host_and_kernels_see_one_memory_without_commands,
     only_pages_that_were_written_are_compared_where_the_kernel_knows_them,
     ints_beside_each_other_may_be_written_by_both,
+    what_is_written_beside_a_kernel_is_seen_by_the_next,
     what_a_kernel_reaches_is_taken_and_shown_like_its_arguments,
     reads_and_copies_into_them_arrive,
     what_a_region_holds_from_the_beginning_is_told,

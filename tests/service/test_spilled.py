@@ -16,7 +16,7 @@ import pytest
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import Status
 from sdi.vmem.spill.budget import Spill
-from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
+from tests.image_runs import ROOT, Run, answers_faults, image_environ, plain_environ, run
 from tests.service.wire_client import WireClient
 
 PROGRAMS = [
@@ -99,8 +99,11 @@ for turn in range(2):
 """
 
 
-def test_a_fine_grained_region_may_lie_in_memory_and_in_the_file(tmp_path: Path) -> None:
-    environ = image_environ(2, SDI_FINE_GRAIN="copies", SDI_HOST_MEMORY="1M", SDI_SPILL=f"{tmp_path}:64M")
+@pytest.mark.parametrize("update", ["batch", "eager", "lazy", "rolling:64K:2"])
+def test_a_fine_grained_region_may_lie_in_memory_and_in_the_file(update: str, tmp_path: Path) -> None:
+    if update[0] in "lr" and not answers_faults():
+        pytest.skip("this process may not answer its own page faults (userfaultfd)")
+    environ = image_environ(2, SDI_FINE_GRAIN=update, SDI_HOST_MEMORY="1M", SDI_SPILL=f"{tmp_path}:64M")
     ended = run([sys.executable, "-c", FINE_GRAINED], environ, 100.0)
     assert ended.returncode == 0 and ended.stdout.split() == ["True"] * 4, ended.describe()
 

@@ -95,11 +95,13 @@ static cl_int find_uses(cl_kernel kernel, bool is_by_address, struct sdi_use **u
 {
     *uses = NULL;
     cl_int status = is_by_address ? sdi_kernel_reach_unsaid(kernel) : CL_SUCCESS;
-    if (!status && is_by_address)
+    if (!status && sdi_regions_are_batch())
+        status = sdi_regions_use(kernel->program->context, uses);
+    else if (!status && is_by_address)
         status = sdi_kernel_reach_uses(kernel, uses);
     for (uint32_t i = 0; i < kernel->table->num_args && !status; i++) {
         const struct sdi_bound *bound = &kernel->bound[i];
-        if (!bound->id || !bound->buffer->root->hosted)
+        if (!bound->id || !bound->buffer->root->hosted || bound->buffer->root->is_batch)
             continue;
         bool writes = may_write(&kernel->table->arguments[i], bound->buffer);
         status = sdi_host_use(uses, bound->buffer, 0, bound->buffer->nbytes, writes);

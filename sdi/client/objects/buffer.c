@@ -241,6 +241,8 @@ void sdi_mapping_free(struct sdi_mapping *mapping)
 static void drop(void *object)
 {
     cl_mem buffer = object;
+    if (buffer->lazy)
+        sdi_lazy_drop(buffer);
     if (buffer->hosted)
         sdi_host_drop(buffer);
     bool is_free = !buffer->is_region || !buffer->host_ptr || sdi_region_together(buffer);

@@ -5,6 +5,8 @@
 #include "objects/event.h"
 #include "objects/program.h"
 
+enum { SDI_PAGE_NBYTES = 4096 };
+
 /* Rows of bytes in a memory. */
 struct sdi_box {
     size_t offset, end; /* of its first byte, past its last */
@@ -39,7 +41,9 @@ struct sdi_buffer {
     cl_ulong flags;
     cl_mem parent;                 /* held: of which the application made this part; or NULL */
     bool is_region;                /* root: of shared virtual memory; with a `host_ptr` the application's is apart */
-    bool is_watched;               /* such a one: the kernel knows which of its pages the application wrote */
+    bool is_watched;               /* such a one: it is known which of its pages the application wrote */
+    bool is_batch;                 /* such a one: all of it is taken to be written, and read */
+    struct sdi_lazy *lazy;         /* such a one: see faults.c; or NULL */
     uint64_t born;                 /* of a region: so many had been freed */
     bool uses_svm;                 /* made of a pointer to that: `host_ptr`, which is where its bytes are */
     char *host_ptr;                /* of this object: USE_HOST_PTR; or NULL */
@@ -97,6 +101,8 @@ uint64_t sdi_kernel_reach(cl_kernel kernel);
 /* No lock held.  Adds the application's own memory of these to `*uses`, see sdi_host_use. */
 struct sdi_use;
 cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses);
+/* The same for all regions of a context. */
+cl_int sdi_regions_use(cl_context context, struct sdi_use **uses);
 /* Client lock held.  One more kernel has it, or one less; NULL: nothing. */
 struct sdi_reach;
 void sdi_reach_ref(struct sdi_reach *reach);
@@ -109,13 +115,44 @@ cl_int sdi_region_apart(cl_mem region);
 /* Client lock held, a root goes: its place in the arena is seen there again; false: it can't be, and nobody else may
  * have the place. */
 bool sdi_region_together(cl_mem region);
-/* No lock held, by one thread at a time for each region.  Marks the pages of these bytes that the application wrote since
- * the last time; false: nobody knows. */
+/* Whether launches take and show all regions, whatever they use. */
+bool sdi_regions_are_batch(void);
+/* Where the application finds a region. */
+static inline char *sdi_region_at(cl_mem region) { return region->host_ptr ? region->host_ptr : region->bytes; }
+
+/* ---- pages.c: which pages of such a region were written ------------------------------------------------------ */
+
+/* Client lock held.  Whether the kernel tells from now on which pages of these were written. */
+bool sdi_region_watch(const void *at, size_t nbytes);
+/* Busy lock held.  Marks the pages of these bytes that the application wrote since the last time; false: nobody knows. */
 bool sdi_region_written(cl_mem region, size_t begin, size_t end, uint8_t *written);
 /* What was written to these bytes is taken: forgets the pages that lie wholly among them. */
 void sdi_region_taken(cl_mem region, size_t begin, size_t end, uint8_t *written);
-/* Where the application finds a region. */
-static inline char *sdi_region_at(cl_mem region) { return region->host_ptr ? region->host_ptr : region->bytes; }
+
+/* ---- faults.c: regions of which the application is brought what it looks at ---------------------------------- */
+
+/* Client lock held.  Whether faults of the application can be answered; says once if not. */
+bool sdi_faults_start(void);
+/* No lock held.  From now on those in a new region's memory are, by blocks of so many bytes, at most all; `most` blocks of all
+ * regions may be written and not be taken yet (0: two for each region, SIZE_MAX: any number).  False: it can't be. */
+bool sdi_lazy_new(cl_mem region, char *snapshot, size_t block_nbytes, size_t most);
+/* Client lock held: it goes. */
+void sdi_lazy_drop(cl_mem region);
+/* Busy lock held.  As sdi_region_written; the pages that were written are not missing. */
+void sdi_lazy_written(cl_mem region, size_t begin, size_t end, uint8_t *written);
+/* Busy lock held.  Commands may have written these bytes: the application is brought them when it looks at them.  What is left
+ * from `*begin` to `*end` has to be shown at once, but for pages that are missing; or 0, 0: nothing. */
+void sdi_lazy_forget(cl_mem region, uint8_t *written, size_t *begin, size_t *end);
+/* Whether a page is missing: it is brought when somebody touches it. */
+bool sdi_lazy_lacks(cl_mem region, size_t page);
+/* How bytes are brought, no lock held but the fault lock: made current in the arena until `arrived` has returned; not
+ * `is_there`: they can't be. */
+void sdi_register_bring(void (*bring)(cl_mem region, size_t begin, size_t end,
+                                      void (*arrived)(cl_mem region, size_t begin, size_t end, bool is_there)));
+/* No lock held: how a block is taken early.  False: not now. */
+void sdi_register_take(bool (*take)(cl_mem region, size_t begin, size_t end));
+/* How many faults were answered since the last call, and the time that took. */
+void sdi_faults_answered(uint64_t *num, uint64_t *ns);
 
 /* ---- bytes.c ---------------------------------------------------------------------------------------------- */
 
@@ -137,6 +174,8 @@ bool sdi_recycled_give_up(void);
 
 /* No lock held.  Begins with a new root buffer that uses the application's memory, where the image does that. */
 cl_int sdi_host_new(cl_mem root);
+/* What both sides agreed on last; of a root that has it. */
+char *sdi_host_snapshot(cl_mem root);
 /* No lock held.  Tells the service, which does not know by the flags, that it has all bytes in the arena. */
 void sdi_host_tell_all(cl_mem root);
 /* Client lock held: a root goes. */

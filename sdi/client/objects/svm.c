@@ -385,6 +385,26 @@ cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses)
     return status;
 }
 
+cl_int sdi_regions_use(cl_context context, struct sdi_use **uses)
+{
+    sdi_lock(); /* from then on other threads may free regions */
+    size_t num = 0;
+    cl_mem *held = malloc((num_regions + 1) * sizeof *held);
+    for (size_t i = 0; held && i < num_regions; i++)
+        if (regions[i]->context == context && regions[i]->hosted)
+            sdi_hold(held[num++] = regions[i]);
+    sdi_unlock();
+    cl_int status = held ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < num && !status; i++)
+        status = sdi_host_use(uses, held[i], 0, held[i]->nbytes, true);
+    sdi_lock();
+    while (num)
+        sdi_unhold(held[--num]);
+    sdi_unlock();
+    free(held);
+    return status;
+}
+
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids)
 {
     size_t num = 0;

@@ -1,0 +1,78 @@
+/* What host_pointer.c and host_show.c, and nobody else, know of memory of the application that buffers use. */
+#ifndef SDI_HOSTED_H
+#define SDI_HOSTED_H
+
+#include "objects/memory.h"
+
+#include <pthread.h>
+
+/* Commands of one ordered queue on the same bytes, or one of another queue. */
+struct sdi_use {
+    struct sdi_use *next;
+    cl_event first, last; /* held: the oldest that was not shown, the newest */
+    cl_command_queue queue;
+    cl_mem root;
+    size_t begin, end; /* in it */
+    bool writes;
+};
+
+/* A READ that nobody but these files asks for. */
+struct sdi_asked {
+    uint64_t id;
+    uint32_t slot; /* 0: there is none */
+};
+
+/* Of a root buffer.  `uses`, `next`, `is_listed`: client lock; all else: busy lock. */
+struct sdi_hosted {
+    char *snapshot;
+    uint8_t *changed;     /* one per page, while bytes are taken */
+    uint8_t *written;     /* one per page that the application may have written since it was taken; or NULL: all */
+    struct sdi_use *uses; /* the newest first */
+    cl_mem next;          /* in `used` */
+    bool is_listed;       /* there: from its first use until all is shown and it has none */
+    size_t begin, end;    /* to be shown; or 0, 0 */
+    struct sdi_asked asked;
+};
+
+/* Of the process. */
+struct sdi_host {
+    /* Held while bytes are taken or shown, also while READs of these files are awaited, which nothing holds up but
+     * commands that are issued: these end without the application.  Before the client lock; never taken by the
+     * completion thread. */
+    pthread_mutex_t busy;
+    cl_mem used;     /* roots that are listed, held; changed under the client lock, cut under both */
+    size_t num_used; /* atomic */
+    uint64_t queue;  /* id of the queue of these files, without order; 0: none yet */
+    uint64_t compared_nbytes, copied_nbytes; /* atomic: the service has not been told of */
+};
+extern struct sdi_host sdi_host;
+
+/* Client lock held. */
+bool sdi_host_have_queue(void);
+void sdi_host_tell(void);
+
+/* A range of a root, by the pieces that threads share. */
+struct sdi_span {
+    cl_mem root;
+    size_t begin, end;
+    const uint8_t *written; /* of the root's pages, if they are known; or NULL */
+};
+
+static inline size_t sdi_num_pieces(const struct sdi_span *span)
+{
+    return (span->end - 1) / SDI_PIECE_NBYTES - span->begin / SDI_PIECE_NBYTES + 1;
+}
+
+static inline struct sdi_span sdi_piece_of(const struct sdi_span *span, size_t piece)
+{
+    size_t number = span->begin / SDI_PIECE_NBYTES + piece;
+    size_t begin = piece ? number * SDI_PIECE_NBYTES : span->begin;
+    return (struct sdi_span){span->root, begin, SDI_MIN((number + 1) * SDI_PIECE_NBYTES, span->end), span->written};
+}
+
+static inline size_t sdi_page_end(size_t at, size_t end)
+{
+    return SDI_MIN(at - at % SDI_PAGE_NBYTES + SDI_PAGE_NBYTES, end);
+}
+
+#endif
