@@ -173,13 +173,15 @@ class RegionMap(Generic[V]):
             assert not any(self._are_alike(digit, at) for at in range(1, len(cuts)))
 
     def _to_ask(self, over: Bytes) -> RegionMap[V]:
-        """A map of the same values that has, or learns, the strides of ``over``."""
-        if len(self) > _COPIED_MAX:
+        """A map of the same values that has, or learns, the strides of ``over``: this one, where these are on
+        no common grid, or it is large.
+        """
+        if not self._would_learn(over) or (refined := self._grid.refined(over)) is self._grid:
+            return self
+        if refined is None or len(self) > _COPIED_MAX:
             self._learn(over)
             return self
         if self._asked is None:
-            if not self._would_learn(over) or self._grid.refined(over) is self._grid:
-                return self
             self._asked = self.copy()
         self._asked._learn(over)
         return self._asked

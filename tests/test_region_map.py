@@ -103,6 +103,14 @@ def test_a_question_teaches_the_map_nothing() -> None:
     assert found.grid.strides and found.values(field) == [3]
 
 
+def test_a_question_on_no_common_grid_is_answered_from_then_on_without_a_grid() -> None:
+    """Else each question would take the map apart run by run."""
+    found, other = RegionMap(1 << 16, 0), Region(0, 4, ((100, 200),))
+    found.assign(Region(0, 4, ((64, 500),)), 1)
+    assert found.grid.strides and set(found.values(other)) == {0, 1}
+    assert not found.grid.strides and set(found.values(other)) == {0, 1}
+
+
 def test_what_is_empty_gets_its_neighbours_value() -> None:
     cell, row = 8, 8 * 16
     found = RegionMap(16 * row, -1)
