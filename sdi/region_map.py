@@ -183,6 +183,10 @@ class RegionMap(Generic[V]):
             return self
         if self._asked is None:
             self._asked = self.copy()
+        elif self._asked._would_learn(over) and self._asked.grid.refined(over) is None:
+            self._learn(over)  # unlike questions by turns: as if each was a change
+            self._asked = None
+            return self
         self._asked._learn(over)
         return self._asked
 

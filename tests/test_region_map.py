@@ -111,6 +111,15 @@ def test_a_question_on_no_common_grid_is_answered_from_then_on_without_a_grid() 
     assert not found.grid.strides and set(found.values(other)) == {0, 1}
 
 
+def test_unlike_questions_by_turns_are_answered_rightly() -> None:
+    found = RegionMap(1 << 16, 0)
+    found.assign(Region(0, 1 << 14), 1)
+    for stride in (64, 100, 64, 100, 48):
+        assert set(found.values(Region(0, 4, ((stride, 500),)))) >= {0, 1}
+        found.assign(Region(1 << 15, 64), stride)
+    assert not found.grid.strides
+
+
 def test_what_is_empty_gets_its_neighbours_value() -> None:
     cell, row = 8, 8 * 16
     found = RegionMap(16 * row, -1)
