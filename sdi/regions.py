@@ -353,6 +353,7 @@ def _joined(regions: Sequence[Bytes]) -> list[Bytes]:
     if len(regions) < 2:
         return list(regions)
     touching: list[Bytes] = []
+    is_other = False  # something became a range, or rows of fewer levels, which may touch others of these
     at: _Table[tuple[int, Levels], int] = _Table(len(regions))  # where runs of such levels end
     for each in sorted(regions, key=lambda each: each.base):
         before = at.get((each.base, each.levels))
@@ -363,8 +364,9 @@ def _joined(regions: Sequence[Bytes]) -> list[Bytes]:
             last = touching[before]
             touching[before] = bytes_of(last.base, last.nbytes + each.nbytes, each.levels)
         one = touching[before]
+        is_other = is_other or one.levels != each.levels
         at.set((one.base + one.nbytes, one.levels), before)
-    return _in_rows(touching)
+    return _joined(touching) if is_other else _in_rows(touching)
 
 
 def _in_rows(regions: Sequence[Bytes]) -> list[Bytes]:

@@ -159,3 +159,10 @@ def test_parts_of_a_region_are_one_again_wherever_they_begin(seed: int) -> None:
         parts = halves(whole, rng)
         rng.shuffle(parts)
         assert RegionSet.of(parts).regions == (whole,)
+
+
+def test_disjoint_regions_that_come_to_ranges_are_joined_to_those_beside_them() -> None:
+    """Rows that are side by side leave nothing between them, and so touch what comes before and after."""
+    rows = [Region(176, 3, ((8, 2),)), Region(179, 4, ((8, 2),)), Region(183, 1, ((8, 2),))]
+    found = RegionSet.of_disjoint([ByteRange(80, 176), *rows, ByteRange(192, 199)])
+    assert found.regions == (ByteRange(80, 199),)
