@@ -162,6 +162,8 @@ class RegionSet:
         mine, theirs = self.bounds, other.bounds
         if mine is None or theirs is None or mine.stop <= theirs.start or theirs.stop <= mine.start:
             return EMPTY if is_in else self
+        if self.regions == other.regions:
+            return self if is_in else EMPTY
         levels = _common_levels((*self.regions, *other.regions))
         if levels is not None:
             return _with_levels(_either(self.regions, other.regions, is_in), levels)
