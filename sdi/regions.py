@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from operator import attrgetter, is_, itemgetter
 from typing import Generic, TypeVar
 
 from sdi.bands import combined
+from sdi.grid import num_entries
 from sdi.intervals import ByteRange, coalesce
 from sdi.region import Bytes, Levels, bytes_of, do_meet, within
-from sdi.region_map import RegionMap
+from sdi.region_map import ENTRIES_MAX, RegionMap
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,6 +58,8 @@ class RegionSet:
             runs = coalesce([ByteRange(each.base, each.base + each.nbytes) for each in given])
             return _with_levels(_in_rows(runs) if len(runs) >= _ROW_MIN else runs, levels)
         parts = combined(given, (), False)
+        if parts is None and _are_apart(given):
+            parts = given
         if parts is None:
             union = _marked(given)
             parts = [part for part, has in union.items(ByteRange(0, union.nbytes)) if has]
@@ -268,6 +271,16 @@ def _do_meet(one: RegionSet, other: RegionSet) -> bool:
             if found:
                 return True
     return False
+
+
+def _are_apart(regions: Sequence[Bytes]) -> bool:
+    """Whether many runs, which no map holds as a few entries, are a few regions without a byte in common."""
+    if len(regions) > _RANGES_MAX or sum([each.num_runs for each in regions]) <= _RUNS_MAX:
+        return False
+    found = num_entries(regions)
+    if found is not None and found <= ENTRIES_MAX:
+        return False
+    return all(do_meet(one, other) is False for one, other in combinations(regions, 2))
 
 
 def shared(sets: Sequence[RegionSet]) -> RegionSet:
