@@ -14,17 +14,19 @@ from itertools import pairwise
 from math import prod
 from typing import Generic, TypeVar
 
-from sdi.grid import Box, Grid, Interval
+from sdi.grid import Box, Grid, Interval, num_entries
 from sdi.intervals import ByteRange, RangeMap
-from sdi.region import Bytes
+from sdi.region import Bytes, within
 
 V = TypeVar("V")
 _LEARNT_MIN, _APART_MAX = 8, 64
 """A grid is learnt for so many runs; so many that are on no common one are put on it one by one."""
 ENTRIES_MAX = 4096
 """Of a table: one that grows beyond is put on the grid without strides, where each run has an entry."""
-_COPIED_MAX = 256
-"""A larger map learns what it is asked for itself."""
+_TABLE_MAX = 8 * ENTRIES_MAX
+"""No grid is learnt on which there might be more: ranges anywhere have edges on each of its digits."""
+_COPIED_MAX, _ASKED_MAX = 256, 1 << 10
+"""A larger map learns what it is asked for itself; one of ranges learns nothing for so many entries."""
 _NO_GRID = Grid()
 
 
@@ -85,20 +87,14 @@ class RegionMap(Generic[V]):
         """The values in ``over``, some perhaps more than once."""
         at = self._to_ask(over) if over.levels else self
         if (flat := at._flat) is not None:
-            if not over.levels:
-                return flat.values(over.bounds)
-            return [value for run in over.runs() for value in flat.values(run)]
+            return [value for _, value in _items_of(flat, over)] if over.levels else flat.values(over.bounds)
         return [value for box in at._boxes_of(over) for _, value in at._items(box)]
 
     def items(self, over: Bytes) -> Sequence[tuple[Bytes, V]]:
         """Disjoint regions that make up ``over``, and their values; equal neighbours of one box are one."""
         at = self._to_ask(over) if over.levels else self
         if (flat := at._flat) is not None:
-            if not over.levels:
-                return flat.items(over.bounds)
-            if (value := flat.whole()) is not None:
-                return [(over, value)]
-            return [item for run in over.runs() for item in flat.items(run)]
+            return _items_of(flat, over) if over.levels else flat.items(over.bounds)
         region = at._grid.region
         return [(region(box), value) for part in at._boxes_of(over) for box, value in at._items(part)]
 
@@ -108,7 +104,7 @@ class RegionMap(Generic[V]):
         if (flat := at._flat) is not None:
             if not over.levels:
                 return flat.sizes(over.bounds)
-            return [item for run in over.runs() for item in flat.sizes(run)]
+            return [(value, part.total_nbytes) for part, value in _items_of(flat, over)]
         return [(value, _size(box)) for part in at._boxes_of(over) for box, value in at._items(part)]
 
     def update(self, over: Bytes, change: Callable[[V], V]) -> None:
@@ -145,6 +141,7 @@ class RegionMap(Generic[V]):
         """Give what is ``empty`` the value of a neighbour along a digit, of bytes within the smallest stride
         last, so that few entries are left.  Not without strides.
         """
+        self._asked = None
         for digit in (*range(1, len(self._cuts)), 0):
             values, inner = self._values, self._inner(digit)
             step = inner * len(self._cuts[digit])
@@ -182,6 +179,11 @@ class RegionMap(Generic[V]):
             self._learn(over)
             return self
         if self._asked is None:
+            if self._flat is not None and not self._has_room(over, _ASKED_MAX):
+                return self
+            if not self._has_room(over, _TABLE_MAX):
+                self._learn(over)
+                return self
             self._asked = self.copy()
         elif self._asked._would_learn(over) and self._asked.grid.refined(over) is None:
             self._learn(over)  # unlike questions by turns: as if each was a change
@@ -199,11 +201,16 @@ class RegionMap(Generic[V]):
         """
         if self._would_learn(over):
             grid = self._grid.refined(over)
-            if grid is not None and grid is not self._grid:
+            if grid is not None and grid is not self._grid and self._has_room(over, _TABLE_MAX):
                 self._put_on(grid)
-            elif grid is None and over.num_runs > _APART_MAX:
+            elif grid is not self._grid and over.num_runs > _APART_MAX:
                 self._put_on(_NO_GRID)
                 self._learns = False
+
+    def _has_room(self, over: Bytes, most: int) -> bool:
+        """Whether what is here is at most so many entries on a grid that has the strides of ``over`` too."""
+        here = [part for part, _ in self.items(ByteRange(0, self.nbytes))]
+        return (num_entries([*here, over]) or 0) <= most
 
     def _would_learn(self, over: Bytes) -> bool:
         return self._learns and over.num_runs >= _LEARNT_MIN and len(self) <= ENTRIES_MAX
@@ -354,3 +361,13 @@ class RegionMap(Generic[V]):
 
 def _size(box: Box) -> int:
     return prod([stop - start for start, stop in box])
+
+
+def _items_of(flat: RangeMap[V], over: Bytes) -> Sequence[tuple[Bytes, V]]:
+    """As ``RegionMap.items``: run by run, or as far as each entry goes where that is less."""
+    if (value := flat.whole()) is not None:
+        return [(over, value)]
+    entries = flat.items(over.bounds)
+    if len(entries) < over.num_runs:
+        return [(part, value) for each, value in entries for part in within(over, each.start, each.stop)]
+    return [item for run in over.runs() for item in flat.items(run)]

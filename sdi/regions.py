@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from operator import attrgetter, is_, itemgetter
 from typing import Generic, TypeVar
 
 from sdi.bands import combined
+from sdi.grid import num_entries
 from sdi.intervals import ByteRange, coalesce
 from sdi.region import Bytes, Levels, bytes_of, do_meet, within
-from sdi.region_map import RegionMap
+from sdi.region_map import ENTRIES_MAX, RegionMap
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,6 +58,8 @@ class RegionSet:
             runs = coalesce([ByteRange(each.base, each.base + each.nbytes) for each in given])
             return _with_levels(_in_rows(runs) if len(runs) >= _ROW_MIN else runs, levels)
         parts = combined(given, (), False)
+        if parts is None and _are_apart(given):
+            parts = given
         if parts is None:
             union = _marked(given)
             parts = [part for part, has in union.items(ByteRange(0, union.nbytes)) if has]
@@ -162,6 +165,8 @@ class RegionSet:
         mine, theirs = self.bounds, other.bounds
         if mine is None or theirs is None or mine.stop <= theirs.start or theirs.stop <= mine.start:
             return EMPTY if is_in else self
+        if self.regions == other.regions:
+            return self if is_in else EMPTY
         levels = _common_levels((*self.regions, *other.regions))
         if levels is not None:
             return _with_levels(_either(self.regions, other.regions, is_in), levels)
@@ -268,6 +273,16 @@ def _do_meet(one: RegionSet, other: RegionSet) -> bool:
     return False
 
 
+def _are_apart(regions: Sequence[Bytes]) -> bool:
+    """Whether many runs, which no map holds as a few entries, are a few regions without a byte in common."""
+    if len(regions) > _RANGES_MAX or sum([each.num_runs for each in regions]) <= _RUNS_MAX:
+        return False
+    found = num_entries(regions)
+    if found is not None and found <= ENTRIES_MAX:
+        return False
+    return all(do_meet(one, other) is False for one, other in combinations(regions, 2))
+
+
 def shared(sets: Sequence[RegionSet]) -> RegionSet:
     """Bytes that more than one of the sets hold."""
     spans = [bounds for each in sets if (bounds := each.bounds) is not None]
@@ -353,6 +368,7 @@ def _joined(regions: Sequence[Bytes]) -> list[Bytes]:
     if len(regions) < 2:
         return list(regions)
     touching: list[Bytes] = []
+    is_other = False  # something became a range, or rows of fewer levels, which may touch others of these
     at: _Table[tuple[int, Levels], int] = _Table(len(regions))  # where runs of such levels end
     for each in sorted(regions, key=lambda each: each.base):
         before = at.get((each.base, each.levels))
@@ -363,8 +379,9 @@ def _joined(regions: Sequence[Bytes]) -> list[Bytes]:
             last = touching[before]
             touching[before] = bytes_of(last.base, last.nbytes + each.nbytes, each.levels)
         one = touching[before]
+        is_other = is_other or one.levels != each.levels
         at.set((one.base + one.nbytes, one.levels), before)
-    return _in_rows(touching)
+    return _joined(touching) if is_other else _in_rows(touching)
 
 
 def _in_rows(regions: Sequence[Bytes]) -> list[Bytes]:

@@ -144,3 +144,29 @@ def test_a_triangle_has_an_entry_per_row() -> None:
     assert len(found) <= ENTRIES_MAX or not found.grid.strides
     assert [len(listed(part)) for part, value in found.items(Region(0, side * side)) if value == 2] != []
     assert sum(len(listed(part)) for part, value in found.items(Region(0, side * side)) if value == 2) == 5050
+
+
+def test_ranges_anywhere_are_asked_for_strided_bytes_at_once() -> None:
+    """A few ranges have edges on each digit of a grid of three strides: half a million entries."""
+    nbytes = 128 * 64 * 64 * 20
+    found = RegionMap(nbytes, 0)
+    for number in range(14):
+        start = number * 1_000_003 % (nbytes - 4000)
+        found.assign(Region(start, 1 + number * 271), number % 7 + 1)
+    asked = Region(64, 4, ((128, 64), (128 * 64, 64), (128 * 64 * 64, 16)))
+    for number in range(20):
+        parts = found.items(asked)
+        assert len(parts) < 500 and sum(part.total_nbytes for part, _ in parts) == asked.total_nbytes
+        assert sum(nbytes for _, nbytes in found.sizes(asked)) == asked.total_nbytes
+        found.assign(Region(number * 500_009, 77), number)
+    assert len(found) < 100
+    found.assign(asked, 9)
+    assert set(found.values(asked)) == {9} and not found.grid.strides
+
+
+def test_a_map_that_was_asked_and_then_filled_says_what_it_has_now() -> None:
+    found = RegionMap(4000, -1)
+    found.assign(Region(0, 4, ((40, 100),)), 3)
+    assert -1 in found.values(Region(8, 4, ((20, 150),)))
+    found.fill(-1)
+    assert set(found.values(Region(8, 4, ((20, 150),)))) == {3}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sdi.intervals import ByteRange
 from sdi.region import Bytes, Region, bytes_of, do_meet
+from sdi.region_map import RegionMap
 from sdi.regions import RegionSet, are_disjoint, shared
 
 NBYTES = 240
@@ -159,3 +160,21 @@ def test_parts_of_a_region_are_one_again_wherever_they_begin(seed: int) -> None:
         parts = halves(whole, rng)
         rng.shuffle(parts)
         assert RegionSet.of(parts).regions == (whole,)
+
+
+def test_disjoint_regions_that_come_to_ranges_are_joined_to_those_beside_them() -> None:
+    """Rows that are side by side leave nothing between them, and so touch what comes before and after."""
+    rows = [Region(176, 3, ((8, 2),)), Region(179, 4, ((8, 2),)), Region(183, 1, ((8, 2),))]
+    found = RegionSet.of_disjoint([ByteRange(80, 176), *rows, ByteRange(192, 199)])
+    assert found.regions == (ByteRange(80, 199),)
+
+
+def test_fields_of_cells_that_are_no_part_of_a_row_come_together_without_a_map(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows of 128 cells of 80 bytes, and 4 more: each run would be an entry, which took minutes."""
+    monkeypatch.setattr(RegionMap, "assign", None)
+    row = 80 * 128 + 4
+    fields = [Region(12 * field, 4, ((80, 126), (row, 126), (row * 128 + 4, 126))) for field in range(6)]
+    found = RegionSet.of(fields)
+    assert found.nbytes == sum(each.total_nbytes for each in fields) and len(found.regions) <= 6

@@ -84,6 +84,8 @@ class LaunchPlan:
         plan, its = self.plan, other.plan
         if plan.boxes != its.boxes or plan.is_attempt or its.is_attempt or plan.images or its.images:
             return False
+        if self.history is not other.history:
+            return False  # which says when it is looked at again
         mine = self.version, self.why_whole, self.capacities, self.epoch, self.reached, len(self.chunks)
         theirs = (
             other.version,

@@ -80,17 +80,20 @@ def _with_all(
     reads: Sequence[RegionSet], writes: Sequence[RegionSet], alone: Sequence[Sequence[ByteRange]]
 ) -> list[tuple[RegionSet, RegionSet]]:
     """Of assignments that own all of some ranges, which they need then, and share the others out."""
-    owned: list[list[Bytes]] = [list(ranges) for ranges in alone]
+    divided: list[list[Bytes]] = [[] for _ in alone]
     ends = [bounds for written in writes if (bounds := written.bounds) is not None]
     first, last = min([each.start for each in ends]), max([each.stop for each in ends])
     for over in _between([each for ranges in alone for each in ranges], first, last):
         for k, part in _shared_out(over, writes):
-            owned[k].append(part)
+            divided[k].append(part)
     found: list[tuple[RegionSet, RegionSet]] = []
-    for read, parts, ranges in zip(reads, owned, alone, strict=True):
-        own = RegionSet.of_disjoint(parts)
-        more = RegionSet.of_disjoint(_in_any(read.regions, _between(ranges, 0, _END))).difference(own)
-        found.append((RegionSet.of_disjoint([*own.regions, *more.regions]), own))
+    for read, parts, ranges in zip(reads, divided, alone, strict=True):
+        own = RegionSet.of_disjoint([*ranges, *parts])
+        needs = list(own.regions)
+        for over in _between(ranges, 0, _END):  # one by one: together they have more edges
+            here, mine = [RegionSet.of_disjoint(_in_any(each, [over])) for each in (read.regions, parts)]
+            needs += here.difference(mine).regions
+        found.append((RegionSet.of_disjoint(needs), own))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -112,6 +113,8 @@ def test_what_was_recorded_of_launches_goes_on_where_their_cut_stays_the_same() 
         assert len(plans[-1].plan.boxes) == 3 and plans[-1].history.launches == 70
         first = next(number for number, plan in enumerate(plans) if plan is plans[-1])
         assert first < 4, "it was looked at after 5, 16 and 64 launches, and nothing was begun anew"
+        other = replace(plans[-1], history=LaunchHistory(plans[-1].history.rates))
+        assert plans[-1].is_like(replace(plans[-1])) and not plans[-1].is_like(other)
         generation = kernel.generation
         plans[-1].history.decide((1, 1, 1), 1, "for this test")
         assert next(launcher.issue(command, Issue("launch")), None) is None

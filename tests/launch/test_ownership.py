@@ -11,6 +11,7 @@ from sdi.intervals import ByteRange
 from sdi.launch import ownership
 from sdi.launch.ownership import needed_and_owned
 from sdi.region import Region
+from sdi.region_map import RegionMap
 from sdi.regions import RegionSet, are_disjoint
 from tests.test_regions import listed
 
@@ -98,3 +99,26 @@ def test_narrow_gaps_are_filled_where_that_leaves_them_apart() -> None:
     rows = RegionSet((Region(0, 60, ((64, 10),)),))
     ((needs, own),) = needed_and_owned([RegionSet()], [rows])
     assert own == RegionSet((ByteRange(0, 636),)) and needs.nbytes >= 36
+
+
+def test_what_slabs_of_cells_on_no_common_grid_need_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third field moves alike, and 12 bytes are no part of 80: a map would have each run."""
+    monkeypatch.setattr(RegionMap, "assign", None)
+    cell, side = 80, 64
+    row, plane = cell * side, cell * side * side
+    edges = [1 + (side - 2) * k // 8 for k in range(9)]
+    moves = [(field, (field * 7 % 3 - 1, field * 5 % 3 - 1, field * 11 % 3 - 1)) for field in range(20)]
+    inner = ((cell, side - 2), (row, side - 2))
+    writes = [
+        RegionSet.of_disjoint(
+            Region(
+                (first + z) * plane + (1 + y) * row + (1 + x) * cell + 4 * field,
+                4,
+                (*inner, (plane, stop - first)),
+            )
+            for field, (x, y, z) in moves
+        )
+        for first, stop in pairwise(edges)
+    ]
+    for (needs, own), written in zip(needed_and_owned(writes, writes), writes, strict=True):
+        assert needs == own and own.nbytes >= written.nbytes and len(own.regions) < 20
