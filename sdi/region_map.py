@@ -368,6 +368,6 @@ def _items_of(flat: RangeMap[V], over: Bytes) -> Sequence[tuple[Bytes, V]]:
     if (value := flat.whole()) is not None:
         return [(over, value)]
     entries = flat.items(over.bounds)
-    if len(entries) < over.num_runs:
+    if len(entries) < over.num_runs >= _LEARNT_MIN:
         return [(part, value) for each, value in entries for part in within(over, each.start, each.stop)]
     return [item for run in over.runs() for item in flat.items(run)]
