@@ -87,6 +87,7 @@ class CudaDevice:
         self._context: Final = CudaContext(gpu.ordinal, name)
         self._channels: dict[str, Channel] = {}
         self._links: Final = CudaLinks(gpu.ordinal, self._context, name)
+        self._fetches = True
         self._programs: Final = CudaPrograms(self._context, gpu.capability, name)
         self._lane: Final = CudaLane(self._context, name, polling or Polling())
         self.native: Final = CudaNative(
@@ -281,6 +282,8 @@ class CudaDevice:
         there, here = source.memory, target.memory
         if not (isinstance(there, CudaBuffer) and isinstance(here, CudaBuffer) and region.levels):
             return None
+        if not self._fetches:
+            return None
         if self._context is other._context or not (
             is_fetched(region.nbytes, region.levels) and self.link(other)
         ):
@@ -290,6 +293,7 @@ class CudaDevice:
             self._programs.fetcher("sdi_fetch_rows")
         except (BuildError, DeviceFailed) as cause:
             _log.info("%s: the driver copies row by row: %s", self.capabilities.name, cause)
+            self._fetches = False
             return None
         return cuda_copies.fetched(*ends, region, self._programs.fetcher, self._channel("peer").stream)
 
