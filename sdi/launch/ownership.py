@@ -28,12 +28,13 @@ def needed_and_owned(
     reads: Sequence[RegionSet], writes: Sequence[RegionSet]
 ) -> list[tuple[RegionSet, RegionSet]]:
     """For each assignment; ``reads``: and what it writes perhaps.  The sets of ``writes`` are disjoint."""
-    alone = _alone(writes)
+    filled = _filled(writes)
+    alone = _alone(writes) if sum([own.num_runs for own in filled]) >= _PIECES_MIN else None
     if alone is not None:
         return _with_all(reads, writes, alone)
     return [
         (union_of((read, own.difference(written))).filled(_GAP_NBYTES), own)
-        for read, written, own in zip(reads, writes, _filled(writes), strict=True)
+        for read, written, own in zip(reads, writes, filled, strict=True)
     ]
 
 
@@ -50,7 +51,7 @@ def _alone(writes: Sequence[RegionSet]) -> list[list[ByteRange]] | None:
 
     Of a slab of cells the planes are left at which slabs meet.
     """
-    if len(writes) < 2 or sum([written.num_runs for written in writes]) < _PIECES_MIN:
+    if len(writes) < 2:
         return None
     edges = sorted(
         [

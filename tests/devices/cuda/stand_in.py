@@ -7,6 +7,8 @@ refuses; not what a GPU does.  There is no code to run: a launch does nothing.
 from __future__ import annotations
 
 import ctypes
+import itertools
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
@@ -147,6 +149,19 @@ class StandIn:
         for row in range(count):
             ctypes.memmove(to[0] + row * to[1], from_[0] + row * from_[1], nbytes)
 
+    def fetcher(self, name: str) -> _Fetcher:
+        """In place of ``CudaPrograms.fetcher``: what brings runs of another GPU."""
+        assert name == "sdi_fetch_rows"
+        return _Fetcher(self)
+
+    def fetch(self, to: int, from_: int, nbytes: int, *levels: int) -> None:
+        """What that kernel does."""
+        self.before("fetch")
+        assert (self.owner(to), self.owner(from_)) in self.enabled, "memory of a GPU that is not mapped"
+        for number in itertools.product(*map(range, levels[3:])):
+            at = sum(times * stride for times, stride in zip(number, levels[:3], strict=True))
+            ctypes.memmove(to + at, from_ + at, nbytes)
+
     def copy_region(self, to: Region, from_: Region, stream: int) -> None:
         """In place of ``cuda_driver.copy_region``."""
         self.before("memcpy_region")
@@ -181,6 +196,16 @@ class StandIn:
     def cuCtxSetCurrent(self, handle: int) -> int:  # noqa: N802
         self.current = handle
         return 0
+
+
+class _Fetcher:
+    def __init__(self, driver: StandIn) -> None:
+        self._driver = driver
+
+    def starter(
+        self, grid: object, block: object, parameters: bytes, shared_nbytes: int, stream: object
+    ) -> Callable[[], None]:
+        return lambda: self._driver.fetch(*struct.unpack("<9Q", parameters))
 
 
 class _Context:

@@ -53,6 +53,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     monkeypatch.setattr(cuda_copies, "copy_region", made.copy_region)
     for module in (cuda_copies, cuda_images):
         monkeypatch.setattr(module, "copy_pitched", made.copy_pitched)
+    monkeypatch.setattr(cuda_programs.CudaPrograms, "fetcher", lambda self, name: made.fetcher(name))
     monkeypatch.setattr(cuda, "use_page_locks", lambda: None)
     kept = [cuda_context.Kept() for _ in range(made.gpus)]
     monkeypatch.setattr(
