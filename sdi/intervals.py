@@ -6,7 +6,7 @@ Intervals are ``[start, stop)`` in bytes from the start of a root buffer, never 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -74,6 +74,24 @@ def coalesce(ranges: Iterable[ByteRange]) -> list[ByteRange]:
 
 _CHUNK = 512
 """Intervals per chunk when it is made; a chunk of twice as many is cut."""
+
+
+def overlaid(sets: Sequence[Iterable[ByteRange]]) -> list[tuple[ByteRange, tuple[int, ...]]]:
+    """The bytes of any of some sets of disjoint ranges, cut where the sets that hold them change; with the
+    numbers of these.
+    """
+    edges = sorted(
+        [edge for k, each in enumerate(sets) for r in each for edge in ((r.start, k), (r.stop, k))]
+    )
+    found: list[tuple[ByteRange, tuple[int, ...]]] = []
+    inside: set[int] = set()
+    start = 0
+    for offset, k in edges:
+        if inside and offset > start:
+            found.append((ByteRange(start, offset), tuple(sorted(inside))))
+        inside ^= {k}
+        start = offset
+    return found
 
 
 class RangeMap(Generic[V]):

@@ -16,7 +16,7 @@ from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.launch.arguments import ArgumentValue
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.learning import Page, Pages
-from sdi.launch.plan import BufferPlan, CutPlan, CutPlans
+from sdi.launch.plan import CutPlan, CutPlans
 from sdi.launch.plan_memory import PlanMemory
 from sdi.launch.recording import Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
@@ -81,25 +81,12 @@ class LaunchPlan:
 
     def is_like(self, other: LaunchPlan) -> bool:
         """Whether it does the same in the same way, so that what was recorded of it goes on."""
-        plan, its = self.plan, other.plan
-        if plan.boxes != its.boxes or plan.is_attempt or its.is_attempt or plan.images or its.images:
-            return False
-        if self.history is not other.history:
-            return False  # which says when it is looked at again
-        mine = self.version, self.why_whole, self.capacities, self.epoch, self.reached, len(self.chunks)
-        theirs = (
-            other.version,
-            other.why_whole,
-            other.capacities,
-            other.epoch,
-            other.reached,
-            len(other.chunks),
-        )
-        return (
-            mine == theirs
-            and len(plan.buffers) == len(its.buffers)
-            and all(map(_are_like, plan.buffers, its.buffers))
-        )
+        if self.plan.is_attempt or self.plan.images or self.history is not other.history:
+            return False  # a history says when it is looked at again
+        return self._way() == other._way() and self.plan == other.plan
+
+    def _way(self) -> tuple[object, ...]:
+        return self.version, self.why_whole, self.capacities, self.epoch, self.reached, len(self.chunks)
 
     def measured(self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False) -> None:
         """Learn from when the assignments of a launch, or of a part of it, ran.  Any thread.
@@ -138,18 +125,6 @@ class LaunchPlan:
         if self.version != history.version or not history.is_routine():
             return False
         return epoch is None or epoch.passes(history.launches + 1)
-
-
-def _are_like(one: BufferPlan, other: BufferPlan) -> bool:
-    if one.buffer is not other.buffer or one.merged != other.merged or one.mixed != other.mixed:
-        return False
-    mine, theirs = (
-        [(each.needs.regions, each.owns.regions) for each in used.assignments] for used in (one, other)
-    )
-    return mine == theirs and (one.unit_nbytes, one.smallest_nbytes) == (
-        other.unit_nbytes,
-        other.smallest_nbytes,
-    )
 
 
 @dataclass(slots=True, eq=False)

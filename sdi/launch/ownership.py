@@ -8,11 +8,10 @@ range instead of one per row or element.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from operator import is_
 
 from sdi.grid import num_entries
-from sdi.intervals import ByteRange
+from sdi.intervals import ByteRange, overlaid
 from sdi.region import Bytes, within
 from sdi.region_map import ENTRIES_MAX, RegionMap
 from sdi.regions import RegionSet, are_disjoint, union_of
@@ -21,7 +20,7 @@ _GAP_NBYTES = 64
 """Gaps up to this size cost more to leave out than to move."""
 _PIECES_MIN, _DENSE = 1 << 12, 0.75
 """In so many pieces together, and so full, a range is one's own from the first to the last byte."""
-_END = 1 << 62
+_ANYWHERE = ByteRange(0, 1 << 62)
 
 
 def needed_and_owned(
@@ -53,23 +52,14 @@ def _alone(writes: Sequence[RegionSet]) -> list[list[ByteRange]] | None:
     """
     if len(writes) < 2:
         return None
-    edges = sorted(
-        [
-            edge
-            for k, written in enumerate(writes)
-            if (bounds := written.bounds) is not None
-            for edge in ((bounds.start, k), (bounds.stop, k))
-        ]
-    )
     levels = [level for written in writes for each in written.regions for level in each.levels]
     stride = max([stride for stride, _ in levels], default=1)
     found: list[list[ByteRange]] = [[] for _ in writes]
-    inside: set[int] = set()
-    for (start, k), (stop, _) in pairwise(edges):
-        inside ^= {k}
-        first, last = -(-start // stride) * stride, stop // stride * stride  # whole rows or planes
-        if len(inside) == 1 and first < last:
-            found[next(iter(inside))].append(ByteRange(first, last))
+    bounds = [[] if written.bounds is None else [written.bounds] for written in writes]
+    for over, holders in overlaid(bounds):
+        first, last = -(-over.start // stride) * stride, over.stop // stride * stride  # whole rows or planes
+        if len(holders) == 1 and first < last:
+            found[holders[0]].append(ByteRange(first, last))
     for written, ranges in zip(writes, found, strict=True):
         held = sum([part.total_nbytes for part in _in_any(written.regions, ranges)])
         if held < _DENSE * sum([each.nbytes for each in ranges]):
@@ -83,15 +73,15 @@ def _with_all(
     """Of assignments that own all of some ranges, which they need then, and share the others out."""
     divided: list[list[Bytes]] = [[] for _ in alone]
     ends = [bounds for written in writes if (bounds := written.bounds) is not None]
-    first, last = min([each.start for each in ends]), max([each.stop for each in ends])
-    for over in _between([each for ranges in alone for each in ranges], first, last):
+    all_written = ByteRange(min([each.start for each in ends]), max([each.stop for each in ends]))
+    for over in _between([each for ranges in alone for each in ranges], all_written):
         for k, part in _shared_out(over, writes):
             divided[k].append(part)
     found: list[tuple[RegionSet, RegionSet]] = []
     for read, parts, ranges in zip(reads, divided, alone, strict=True):
         own = RegionSet.of_disjoint([*ranges, *parts])
         needs = list(own.regions)
-        for over in _between(ranges, 0, _END):  # one by one: together they have more edges
+        for over in _between(ranges, _ANYWHERE):  # one by one: together they have more edges
             here, mine = [RegionSet.of_disjoint(_in_any(each, [over])) for each in (read.regions, parts)]
             needs += here.difference(mine).regions
         found.append((RegionSet.of_disjoint(needs), own))
@@ -117,10 +107,9 @@ def _shared_out(over: ByteRange, writes: Sequence[RegionSet]) -> list[tuple[int,
     return [(k, part) for k, part in parts if k >= 0]
 
 
-def _between(ranges: Sequence[ByteRange], first: int, last: int) -> list[ByteRange]:
-    """What is in none of them, of the bytes from ``first`` up to ``last``."""
-    edges = [first, *[edge for each in sorted(ranges) for edge in (each.start, each.stop)], last]
-    return [ByteRange(*ends) for ends in zip(edges[::2], edges[1::2], strict=True) if ends[0] < ends[1]]
+def _between(ranges: Sequence[ByteRange], all_of: ByteRange) -> list[ByteRange]:
+    """What of ``all_of`` is in none of them."""
+    return RegionSet((all_of,)).difference(RegionSet.of(ranges)).runs()
 
 
 def _in_any(regions: Iterable[Bytes], ranges: Iterable[ByteRange]) -> list[Bytes]:

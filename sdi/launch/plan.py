@@ -12,7 +12,7 @@ from typing import Protocol
 from sdi.appends import COPIES_MAX_NBYTES, are_named, are_small, is_simple
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
-from sdi.intervals import ByteRange
+from sdi.intervals import ByteRange, overlaid
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.ownership import needed_and_owned
 from sdi.ndrange import GroupBox
@@ -537,18 +537,5 @@ def _kinds(gathered: Sequence[_Gathered]) -> list[Update]:
 
 def _merged(compared: Sequence[RegionSet], update: Update | None = None) -> tuple[MergedRange, ...]:
     """The bytes of all sets, cut where the sets that hold them change."""
-    edges = sorted(
-        edge
-        for k, ranges in enumerate(compared)
-        for part in ranges.runs()
-        for edge in ((part.start, k), (part.stop, k))
-    )
-    found: list[MergedRange] = []
-    inside: set[int] = set()
-    start = 0
-    for offset, k in edges:
-        if inside and offset > start:
-            found.append(MergedRange(ByteRange(start, offset), tuple(sorted(inside)), update))
-        inside ^= {k}
-        start = offset
-    return tuple(found)
+    held = overlaid([ranges.runs() for ranges in compared])
+    return tuple([MergedRange(over, assignments, update) for over, assignments in held])

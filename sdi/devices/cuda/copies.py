@@ -119,18 +119,16 @@ def peer_copy(
     return start
 
 
-def fetched(
-    source: At, target: At, region: Region, kernel: Callable[[str], CudaFunction], stream: Stream
-) -> Start:
-    """Runs of few bytes of another member whose memory this one reads directly.  ``kernel``: by name."""
+def fetched(source: At, target: At, region: Region, kernel: CudaFunction, stream: Stream) -> Start:
+    """Runs of few bytes of another member whose memory this one reads directly, by its ``ROWS_KERNEL``."""
     (from_, source_offset), (to, target_offset) = source, target
 
     def start() -> None:
         check_range(region.span_nbytes, source_offset, from_.nbytes)
         check_range(region.span_nbytes, target_offset, to.nbytes)
         there, here = from_.address + source_offset, to.address + target_offset
-        name, groups, parameters = fetch_launch(here, there, region.nbytes, region.levels)
-        kernel(name).starter((groups, 1, 1), (FETCH_ITEMS, 1, 1), parameters, 0, stream)()
+        _, groups, parameters = fetch_launch(here, there, region.nbytes, region.levels)
+        kernel.starter((groups, 1, 1), (FETCH_ITEMS, 1, 1), parameters, 0, stream)()
 
     return start
 

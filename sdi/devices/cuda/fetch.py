@@ -16,6 +16,7 @@ FETCH_MAX_NBYTES = 1 << 18
 FETCH_RUN_MAX_NBYTES = 1 << 12
 """Where runs are longer, engines make them."""
 FETCH_ITEMS = 256
+ROWS_KERNEL = "sdi_fetch_rows"
 _LEVELS_MAX = 3
 _WORD_NBYTES = 16
 _MAX_GROUPS, _MAX_ROWS_GROUPS = 64, 528
@@ -74,4 +75,4 @@ def fetch_launch(to: int, from_: int, nbytes: int, levels: Levels = ()) -> tuple
     else:
         groups = min(_MAX_GROUPS, -(-nbytes // (FETCH_ITEMS * _WORD_NBYTES)))
     block = b"".join([value.to_bytes(8, "little") for value in numbers])
-    return "sdi_fetch_rows" if levels else "sdi_fetch", groups, block
+    return ROWS_KERNEL if levels else "sdi_fetch", groups, block

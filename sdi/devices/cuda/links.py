@@ -50,6 +50,10 @@ class CudaLinks:
             self._found[key] = known
         return known
 
+    def reads(self, other: CudaLinks) -> bool:
+        """Whether it is another GPU, whose memory kernels of this one read."""
+        return other._ordinal != self._ordinal and self.way(other) is PeerRoute.DIRECT
+
     def _try(self, other: CudaLinks) -> PeerRoute:
         there, here = other._context.open(), self._context.open()
         mine, theirs = drv.Device(self._ordinal), drv.Device(other._ordinal)

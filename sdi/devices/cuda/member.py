@@ -30,7 +30,7 @@ from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.compare import GROUP_ITEMS, diff_launch
 from sdi.devices.cuda.context import CudaContext, use_page_locks
 from sdi.devices.cuda.driver import MAX_PITCH, drv
-from sdi.devices.cuda.fetch import is_fetched
+from sdi.devices.cuda.fetch import ROWS_KERNEL, is_fetched
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.images import CudaImage, image_formats
 from sdi.devices.cuda.info import VENDOR
@@ -47,7 +47,7 @@ from sdi.devices.memory_share import MemoryShare
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
-from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
+from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.ndrange import Int3
 from sdi.region import Region
 from sdi.wire.opencl import DeviceInfo
@@ -87,7 +87,6 @@ class CudaDevice:
         self._context: Final = CudaContext(gpu.ordinal, name)
         self._channels: dict[str, Channel] = {}
         self._links: Final = CudaLinks(gpu.ordinal, self._context, name)
-        self._fetches = True
         self._programs: Final = CudaPrograms(self._context, gpu.capability, name)
         self._lane: Final = CudaLane(self._context, name, polling or Polling())
         self.native: Final = CudaNative(
@@ -282,20 +281,13 @@ class CudaDevice:
         there, here = source.memory, target.memory
         if not (isinstance(there, CudaBuffer) and isinstance(here, CudaBuffer) and region.levels):
             return None
-        if not self._fetches:
+        if not is_fetched(region.nbytes, region.levels) or not self._links.reads(other._links):
             return None
-        if self._context is other._context or not (
-            is_fetched(region.nbytes, region.levels) and self.link(other)
-        ):
+        kernel = self._programs.fetcher(ROWS_KERNEL)
+        if kernel is None:
             return None
         ends = (there, source.offset + region.base), (here, target.offset + region.base)
-        try:
-            self._programs.fetcher("sdi_fetch_rows")
-        except (BuildError, DeviceFailed) as cause:
-            _log.info("%s: the driver copies row by row: %s", self.capabilities.name, cause)
-            self._fetches = False
-            return None
-        return cuda_copies.fetched(*ends, region, self._programs.fetcher, self._channel("peer").stream)
+        return cuda_copies.fetched(*ends, region, kernel, self._channel("peer").stream)
 
     def link(self, other: CudaDevice) -> bool:
         """Whether this member reads ``other``'s memory directly; tried once per pair, with a checked copy."""

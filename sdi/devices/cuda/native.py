@@ -19,7 +19,7 @@ from sdi.devices.issue import MEASURED
 from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePlace
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
-from sdi.errors import BuildError, DeviceFailed
+from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 from sdi.region import Region
 
@@ -50,7 +50,6 @@ class CudaNative:
         self._lane: Final = lane
         self._programs: Final = programs
         self._links: Final = links
-        self._fetches = True
 
     def lane(self) -> NativeLane | None:
         stream: Stream | None = self._channel().stream  # which it may lack: see there
@@ -96,17 +95,11 @@ class CudaNative:
     def fetch(
         self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
     ) -> NativeLaunch | None:
-        other = cast(CudaNative, source)
-        is_direct = self._links.way(other._links) is PeerRoute.DIRECT
-        is_one = self._context.handle == other._context.handle
-        if not self._fetches or not is_fetched(runs.nbytes, runs.levels) or not is_direct or is_one:
+        if not is_fetched(runs.nbytes, runs.levels) or not self._links.reads(cast(CudaNative, source)._links):
             return None
         name, groups, block = fetch_launch(to.at, from_.at, runs.nbytes, runs.levels)
-        try:
-            kernel = self._programs.fetcher(name)
-        except (BuildError, DeviceFailed) as cause:
-            _log.info("%s: the driver makes small copies: %s", self._name, cause)
-            self._fetches = False
+        kernel = self._programs.fetcher(name)
+        if kernel is None:
             return None
         return NativeLaunch(kernel.handle, (groups, 1, 1), (FETCH_ITEMS, 1, 1), 1, block=block, keep=kernel)
 

@@ -90,7 +90,7 @@ class CudaPrograms:
         self._differ: Module | None = None
         self._comparers: Final[dict[int, LaunchableFunction]] = {}
         self._applier: CudaMemberProgram | None = None
-        self._fetchers: Final[dict[str, CudaFunction]] = {}
+        self._fetchers: Final[dict[str, CudaFunction | None]] = {}
         self._unit: Units | None = None
         self._printed: Final = PrintBuffer(context, name)
 
@@ -258,17 +258,20 @@ class CudaPrograms:
                 found = self._comparers[unit_nbytes] = self._differ.get_function(f"sdi_diff_{unit_nbytes}")
         return found
 
-    def fetcher(self, name: str) -> CudaFunction:
+    def fetcher(self, name: str) -> CudaFunction | None:
         """A kernel of ``fetch.py``, which brings bytes of another GPU; the first call compiles.
 
-        Raises BuildError, DeviceFailed.
+        None where that fails, which is said once: the driver copies.
         """
-        found = self._fetchers.get(name)
-        if found is None:
-            code = cached(FETCH_TEXT, nvrtc_options((), contracts=True), self._capability)
-            with self._context.pushed():
-                found = self._fetchers[name] = CudaModule(code).get_function(name)
-        return found
+        if name not in self._fetchers:
+            try:
+                code = cached(FETCH_TEXT, nvrtc_options((), contracts=True), self._capability)
+                with self._context.pushed():
+                    self._fetchers[name] = CudaModule(code).get_function(name)
+            except (BuildError, DeviceFailed) as cause:
+                _log.info("%s: the driver makes small copies: %s", self._name, cause)
+                self._fetchers[name] = None
+        return self._fetchers[name]
 
     def applier(self) -> CudaMemberProgram:
         """What takes over changes of others; the first call compiles.  Raises BuildError, DeviceFailed."""
