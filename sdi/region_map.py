@@ -25,8 +25,8 @@ ENTRIES_MAX = 4096
 """Of a table: one that grows beyond is put on the grid without strides, where each run has an entry."""
 _TABLE_MAX = 8 * ENTRIES_MAX
 """No grid is learnt on which there might be more: ranges anywhere have edges on each of its digits."""
-_COPIED_MAX, _ASKED_MAX = 256, 1 << 10
-"""A larger map learns what it is asked for itself; one of ranges learns nothing for so many entries."""
+_COPIED_MAX = 256
+"""A larger map learns what it is asked for itself."""
 _NO_GRID = Grid()
 
 
@@ -170,17 +170,18 @@ class RegionMap(Generic[V]):
             assert not any(self._are_alike(digit, at) for at in range(1, len(cuts)))
 
     def _to_ask(self, over: Bytes) -> RegionMap[V]:
-        """A map of the same values that has, or learns, the strides of ``over``: this one, where these are on
-        no common grid, or it is large.
+        """A map of the same values that has, or learns, the strides of ``over``: this one, where it has no
+        grid, or these are on no common one, or it is large.
         """
-        if not self._would_learn(over) or (refined := self._grid.refined(over)) is self._grid:
+        if self._flat is not None or not self._would_learn(over):
+            return self
+        refined = self._grid.refined(over)
+        if refined is self._grid:
             return self
         if refined is None or len(self) > _COPIED_MAX:
             self._learn(over)
             return self
         if self._asked is None:
-            if self._flat is not None and not self._has_room(over, _ASKED_MAX):
-                return self
             if not self._has_room(over, _TABLE_MAX):
                 self._learn(over)
                 return self
