@@ -35,7 +35,7 @@ import pyopencl as cl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.applications.program import Array, Session, load  # noqa: E402
+from bench.applications.program import Application, Array, Session, load  # noqa: E402
 
 PROGRAMS = ("cp", "mri_q", "rpes", "tpacf", "stencil")
 WAYS = ("batch", "eager", "mapped", "buffers")
@@ -183,14 +183,8 @@ def stencil(session: Coherent, side: int) -> float:
     return took
 
 
-def measured(program: str, way: str, size: str) -> float:
-    """Seconds of the second run in this process.  Raises ``WrongResult``, or AssertionError."""
-    device = cl.create_some_context(interactive=False).devices[0]
-    if program == "stencil":
-        session = Coherent(device, STENCIL, way)
-        return [stencil(session, SIDES[size]) for _ in range(2)][-1]
-    application = load(program)
-    session = Coherent(device, application.SOURCE, way)
+def second_run_s(application: Application, session: Coherent, size: str) -> float:
+    """Seconds of the second run in this process.  Raises ``WrongResult``."""
     inputs = application.inputs(application.SIZES[size])
     for _ in range(2):
         session.forget()
@@ -200,6 +194,16 @@ def measured(program: str, way: str, size: str) -> float:
         took = time.perf_counter() - begin
     application.check(application.SIZES[size], inputs, outputs)
     return took
+
+
+def measured(program: str, way: str, size: str) -> float:
+    """Seconds of the second run in this process.  Raises ``WrongResult``, or AssertionError."""
+    device = cl.create_some_context(interactive=False).devices[0]
+    if program == "stencil":
+        session = Coherent(device, STENCIL, way)
+        return [stencil(session, SIDES[size]) for _ in range(2)][-1]
+    application = load(program)
+    return second_run_s(application, Coherent(device, application.SOURCE, way), size)
 
 
 def run(program: str, way: str, size: str, members: int, folder: Path) -> tuple[float, float, float] | None:

@@ -19,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "OCL_TEST_RUN"
 """Variable with a value of its own for each run, which all processes of the run inherit."""
@@ -114,6 +116,18 @@ def run(
         stdout, stderr = process.communicate()
     seconds = time.monotonic() - start
     return Run(returncode, stdout, stderr, seconds, kill_remaining(mark, END_PATIENCE_S))
+
+
+def computed(
+    programs: Sequence[str], folder: Path, environ: Mapping[str, str], limit_s: float
+) -> dict[str, bytes]:
+    """What test programs compute, by array; all of them end well."""
+    out = folder / "arrays.npz"
+    command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *programs]
+    ended = run(command, environ, limit_s)
+    assert ended.returncode == 0 and not ended.remained, ended.describe()
+    with np.load(out) as archive:
+        return {key: archive[key].tobytes() for key in archive}
 
 
 def _processes(mark: str) -> Iterator[tuple[int, str]]:

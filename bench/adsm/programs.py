@@ -13,7 +13,7 @@ import pyopencl as cl
 
 from bench.applications import tpacf as pairs
 from bench.applications.program import Application, Array
-from bench.protocols import STENCIL, Coherent, stencil
+from bench.protocols import STENCIL, Coherent, second_run_s, stencil
 
 PARBOIL = ("cp", "mri_fhd", "mri_q", "pns", "rpes", "sad", "tpacf")
 _HERE = ("mri_fhd", "pns", "sad")
@@ -30,16 +30,7 @@ def load(name: str) -> Application:
 def whole(way: str, name: str, size: str) -> Parts:
     """The second run of one of the seven in this process.  Raises ``WrongResult``."""
     application = load(name)
-    session = Coherent(_device(), application.SOURCE, way)
-    inputs = application.inputs(application.SIZES[size])
-    for _ in range(2):
-        session.forget()
-        begin = time.perf_counter()
-        outputs = application.run(session, application.SIZES[size], inputs)
-        session.queue.finish()
-        took = time.perf_counter() - begin
-    application.check(application.SIZES[size], inputs, outputs)
-    return {"all": took}
+    return {"all": second_run_s(application, Coherent(_device(), application.SOURCE, way), size)}
 
 
 def volume(way: str, side: int) -> Parts:

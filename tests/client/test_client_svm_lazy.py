@@ -191,14 +191,20 @@ def handles_may_lie_in_a_region(cl: Cl) -> None:
     assert len(unasked(cl, "READ")) == before + 1
 
 
+def waited_for(fine: Fine, region: ctypes.Array[c_int32], page: int) -> tuple[threading.Thread, list[int]]:
+    """A thread that looks at a page which does not come before ``let_come``, and what it finds then."""
+    withheld(fine)
+    found: list[int] = []
+    looking = looked_at(region, page, found)
+    until(lambda: bool(unasked(fine.cl, "READ")))
+    return looking, found
+
+
 def a_region_that_goes_while_it_is_looked_at_goes_afterwards(cl: Cl) -> None:
     fine = Fine(cl)
     region = fine.region()
     fine.added(region, 1)
-    withheld(fine)
-    found: list[int] = []
-    looking = looked_at(region, 2, found)
-    until(lambda: bool(unasked(cl, "READ")))
+    looking, found = waited_for(fine, region, 2)
     fine.free(region)
     let_come(fine)
     looking.join()
@@ -209,10 +215,7 @@ def faults_are_answered_when_the_service_is_gone(cl: Cl) -> None:
     fine = Fine(cl)
     region = fine.region()
     fine.added(region, 1)
-    withheld(fine)
-    found: list[int] = []
-    looking = looked_at(region, 2, found)
-    until(lambda: bool(unasked(cl, "READ")))
+    looking, found = waited_for(fine, region, 2)
     die(cl, fine.context)
     looking.join()
     assert found == [2 * PAGE], "what both had last"

@@ -23,26 +23,16 @@ from sdi.vmem.memory import Coherence
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
 from tests.devices.short import ShortDevice
-from tests.image_runs import image_environ, plain_environ, run
+from tests.image_runs import computed, image_environ, plain_environ, run
 from tests.service.wire_client import WireClient
 
 PROGRAMS = ["conjugate_gradient", "jacobi", "matmul", "scatter", "sobel", "spmv", "transpose", "two_queues"]
 LIMIT_NBYTES = 16 << 10
 
 
-def arrays(folder: Path, environ: dict[str, str]) -> dict[str, bytes]:
-    """What programs compute."""
-    out = folder / "arrays.npz"
-    command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *PROGRAMS]
-    ended = run(command, environ, 100.0)
-    assert ended.returncode == 0 and not ended.remained, ended.describe()
-    with np.load(out) as archive:
-        return {key: archive[key].tobytes() for key in archive}
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    return arrays(tmp_path_factory.mktemp("plain"), plain_environ())
+    return computed(PROGRAMS, tmp_path_factory.mktemp("plain"), plain_environ(), 100.0)
 
 
 @pytest.mark.parametrize("coherence", ["lazy", "host"])
@@ -58,7 +48,7 @@ def test_programs_compute_the_same_bytes_within_the_limit(
         SDI_MEMBER_MEMORY=str(LIMIT_NBYTES),
         SDI_STATS=str(stats),
     )
-    assert arrays(tmp_path, limited) == plain
+    assert computed(PROGRAMS, tmp_path, limited, 100.0) == plain
     memory = json.loads(stats.read_text())["memory"]
     assert max(memory["peak_nbytes"]) <= LIMIT_NBYTES
     assert memory["chunks"] > 0 and memory["holds"] > 0 and memory["drops"] > 0

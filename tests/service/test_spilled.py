@@ -16,7 +16,7 @@ import pytest
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import Status
 from sdi.vmem.spill.budget import Spill
-from tests.image_runs import ROOT, Run, answers_faults, image_environ, plain_environ, run
+from tests.image_runs import ROOT, Run, answers_faults, computed, image_environ, plain_environ, run
 from tests.service.wire_client import WireClient
 
 PROGRAMS = [
@@ -27,19 +27,9 @@ LIMIT_NBYTES = 16 << 10
 MIB = 1 << 20
 
 
-def arrays(folder: Path, environ: dict[str, str]) -> dict[str, bytes]:
-    """What programs compute."""
-    out = folder / "arrays.npz"
-    command = [sys.executable, "-m", "tests.programs.runner", "--out", str(out), "--only", *PROGRAMS]
-    ended = run(command, environ, 200.0)
-    assert ended.returncode == 0 and not ended.remained, ended.describe()
-    with np.load(out) as archive:
-        return {key: archive[key].tobytes() for key in archive}
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    return arrays(tmp_path_factory.mktemp("plain"), plain_environ())
+    return computed(PROGRAMS, tmp_path_factory.mktemp("plain"), plain_environ(), 200.0)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +52,7 @@ def test_programs_compute_the_same_bytes_with_a_file(
     )
     if "SDI_VERIFY" not in more:  # that takes members that have room for whole buffers
         limited["SDI_MEMBER_MEMORY"] = str(LIMIT_NBYTES)
-    assert arrays(tmp_path, limited) == plain
+    assert computed(PROGRAMS, tmp_path, limited, 200.0) == plain
     memory = json.loads(stats.read_text())["memory"]
     assert max(memory["peak_nbytes"]) <= LIMIT_NBYTES or "SDI_VERIFY" in more
     assert memory["file_nbytes"] > 0 < memory["file_written_nbytes"] and memory["file_read_nbytes"] > 0
