@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from ctypes import byref, c_int32, c_void_p
 
-from tests.client.test_client_binding import Cl, until
+from tests.client.test_client_binding import Cl, handles, until
 from tests.client.test_client_host_pointers import unasked
 from tests.client.test_client_session import die, in_child
-from tests.client.test_client_svm_fine import NUM, PAGE, Fine, asks_the_kernel
+from tests.client.test_client_svm_fine import FINE, NUM, PAGE, Fine, asks_the_kernel
 
 NBYTES = 4 * NUM
 libc = ctypes.CDLL(None)  # whose functions let other threads run, also while a fault is answered
@@ -284,6 +284,23 @@ def all_regions_go_and_come_with_each_launch(cl: Cl) -> None:
 
 
 LAZY, ROLLING = (2, 0, 0), (3, 8192, 2)
+def regions_go_on_completion_while_launches_name_all(cl: Cl) -> None:
+    fine = Fine(cl)
+    kept, other = fine.region(), cl.queue(fine.context)
+    cl.check(cl.clSetKernelArgSVMPointer(fine.add, 0, kept))
+    cl.check(cl.clSetKernelArg(fine.add, 1, 4, byref(c_int32(1))))
+    for turn in range(20):
+        given = [cl.clSVMAlloc(fine.context, FINE, 4096, 0) for _ in range(8)]
+        assert all(given)
+        freed = len(cl.records("RECYCLE_BUFFER")) + len(given)
+        cl.check(cl.clEnqueueSVMFree(other, len(given), handles(given), None, None, 0, None, None))
+        for _ in range(8):
+            cl.launch(fine.queue, fine.add)
+        cl.check(cl.clFinish(fine.queue))
+        until(lambda freed=freed: len(cl.records("RECYCLE_BUFFER")) == freed)
+        assert kept[:] == [i + 8 * (turn + 1) for i in range(NUM)]
+
+
 UPDATES: dict[Callable[[Cl], None], tuple[int, int, int]] = {
     all_of_a_region_comes_when_it_is_first_looked_at: LAZY,
     blocks_come_when_they_are_looked_at: ROLLING,
@@ -299,12 +316,14 @@ UPDATES: dict[Callable[[Cl], None], tuple[int, int, int]] = {
     a_child_answers_its_own_faults: ROLLING,
     regions_have_eager_update_where_faults_may_not_be_answered: LAZY,
     all_regions_go_and_come_with_each_launch: (1, 0, 0),
+    regions_go_on_completion_while_launches_name_all: (1, 0, 0),
 }
 """What FACT_FINE_UPDATE says, by program."""
 PROGRAMS = [*UPDATES]
 WITHOUT_FAULTS = {
     regions_have_eager_update_where_faults_may_not_be_answered.__name__,
     all_regions_go_and_come_with_each_launch.__name__,
+    regions_go_on_completion_while_launches_name_all.__name__,
 }
 """Programs that run where nobody may answer faults, too."""
 REFUSED_IN = {regions_have_eager_update_where_faults_may_not_be_answered.__name__}

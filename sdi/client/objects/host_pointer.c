@@ -383,6 +383,9 @@ cl_int sdi_host_use(struct sdi_use **uses, cl_mem buffer, size_t offset, size_t 
     if (!use)
         return CL_OUT_OF_HOST_MEMORY;
     sdi_host_take(buffer, offset, nbytes);
+    sdi_lock();
+    sdi_hold(root);
+    sdi_unlock();
     *use = (struct sdi_use){.next = *uses, .root = root, .begin = begin, .end = begin + nbytes, .writes = writes};
     *uses = use;
     return CL_SUCCESS;
@@ -390,11 +393,14 @@ cl_int sdi_host_use(struct sdi_use **uses, cl_mem buffer, size_t offset, size_t 
 
 void sdi_host_unuse(struct sdi_use *uses)
 {
+    sdi_lock();
     while (uses) {
         struct sdi_use *use = uses;
         uses = use->next;
+        sdi_unhold(use->root);
         free(use);
     }
+    sdi_unlock();
 }
 
 /* One of the same queue, where commands complete in order, on the same bytes; or NULL. */
@@ -413,7 +419,8 @@ void sdi_host_used(struct sdi_use *uses, cl_event event)
 {
     while (uses) {
         struct sdi_use *use = uses;
-        struct sdi_hosted *hosted = use->root->hosted;
+        cl_mem root = use->root;
+        struct sdi_hosted *hosted = root->hosted;
         uses = use->next;
         use->queue = event->queue;
         struct sdi_use *like = find_like(use);
@@ -422,15 +429,17 @@ void sdi_host_used(struct sdi_use *uses, cl_event event)
             sdi_unhold(like->last);
             like->last = event;
             free(use);
+            sdi_unhold(root); /* the list of used ones holds it */
             continue;
         }
         sdi_hold(event);
         use->first = use->last = event;
-        if (!hosted->is_listed) {
-            sdi_hold(use->root);
+        if (hosted->is_listed) {
+            sdi_unhold(root);
+        } else { /* the list takes over the use's hold */
             hosted->is_listed = true;
             hosted->next = sdi_host.used;
-            sdi_host.used = use->root;
+            sdi_host.used = root;
             __atomic_fetch_add(&sdi_host.num_used, 1, __ATOMIC_RELAXED);
         }
         use->next = hosted->uses;

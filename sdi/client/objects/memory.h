@@ -184,7 +184,7 @@ void sdi_host_drop(cl_mem root);
  * application changed there.  Does nothing for other buffers. */
 void sdi_host_take(cl_mem buffer, size_t offset, size_t nbytes);
 /* The same for commands whose results have to be shown (`writes`), or during which nothing may be taken: adds to
- * `*uses`, which go with the command or are given back. */
+ * `*uses`, which hold the object's root, and go with the command or are given back. */
 struct sdi_use;
 cl_int sdi_host_use(struct sdi_use **uses, cl_mem buffer, size_t offset, size_t nbytes, bool writes);
 void sdi_host_unuse(struct sdi_use *uses);
