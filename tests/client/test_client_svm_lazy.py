@@ -283,7 +283,6 @@ def all_regions_go_and_come_with_each_launch(cl: Cl) -> None:
     assert len(unasked(cl, "READ")) == 5
 
 
-LAZY, ROLLING = (2, 0, 0), (3, 8192, 2)
 def regions_go_on_completion_while_launches_name_all(cl: Cl) -> None:
     fine = Fine(cl)
     kept, other = fine.region(), cl.queue(fine.context)
@@ -301,6 +300,7 @@ def regions_go_on_completion_while_launches_name_all(cl: Cl) -> None:
         assert kept[:] == [i + 8 * (turn + 1) for i in range(NUM)]
 
 
+LAZY, ROLLING = (2, 0, 0), (3, 8192, 2)
 UPDATES: dict[Callable[[Cl], None], tuple[int, int, int]] = {
     all_of_a_region_comes_when_it_is_first_looked_at: LAZY,
     blocks_come_when_they_are_looked_at: ROLLING,
