@@ -79,7 +79,7 @@ class _Trial:
         self._members = members
         self._nbytes = nbytes
         self._host = [arena.view(arena.allocate(nbytes), nbytes) for _ in range(2)]
-        self._random = np.random.default_rng().integers(0, 256, nbytes, np.uint8)
+        self._seed = int(np.random.default_rng().integers(1 << 32))
         self._buffers: list[tuple[Device, DeviceBuffer]] = []
         self._sources: dict[int, DeviceBuffer] = {}
 
@@ -93,7 +93,7 @@ class _Trial:
         member, sent = self._members[to], self._host[0]
         sent[:] = self._data(to)
         try:
-            buffer = self._buffer(to)
+            buffer = self._cleared(to)
             up = partial(upload, member, sent, buffer, 0)
             down = partial(download, member, buffer, 0, self._host[1])
             rates = self._rate(up), self._rate(down)
@@ -109,9 +109,8 @@ class _Trial:
         if from_ not in self._sources:
             return Copied(from_, to, 0.0, "nothing is there to be copied")
         try:
-            buffer = self._buffer(to)
+            buffer = self._cleared(to)
             try:
-                wait(target.fill(buffer, 0, self._nbytes, b"\0", []))
                 rate = self._rate(partial(self._peer_copy, source, self._sources[from_], target, buffer))
                 wait(download(target, buffer, 0, self._host[1], []))
             finally:
@@ -131,13 +130,18 @@ class _Trial:
     ) -> Ticket:
         return across(target, source, from_, 0, to, 0, self._nbytes, wait, wait)[1]
 
-    def _buffer(self, member: int) -> DeviceBuffer:
-        buffer = self._members[member].allocate(self._nbytes)
-        self._buffers.append((self._members[member], buffer))
+    def _cleared(self, number: int) -> DeviceBuffer:
+        """A buffer of a member, and the host's bytes to which it is brought: all 0."""
+        member = self._members[number]
+        buffer = member.allocate(self._nbytes)
+        self._buffers.append((member, buffer))
+        wait(member.fill(buffer, 0, self._nbytes, b"\0", []))
+        self._host[1][:] = bytes(self._nbytes)
         return buffer
 
     def _data(self, member: int) -> bytes:
-        return bytes(self._random ^ np.uint8(member % 256))
+        """Without a 0, which stands where nothing was copied to."""
+        return np.random.default_rng((self._seed, member)).integers(1, 256, self._nbytes, np.uint8).tobytes()
 
     def _is_found(self, member: int) -> bool:
         return bytes(self._host[1]) == self._data(member)
