@@ -1,10 +1,10 @@
 """How many kernels of folders of OpenCL programs the access analysis understands.
 
-    python bench/corpus.py FOLDER... [--list]
+    python bench/corpus.py FOLDER... [--list] [--define NAME=VALUE]...
 
 Every ``.cl`` and ``.opencl`` file below each folder is parsed as it is.  Names that a program expects to be
-defined by its host are guessed: 16 for values, ``float`` for types.  Prints one table, and what is left by
-class; ``--list`` names each kernel that is not all affine or quasi-affine.
+defined by its host are as ``--define`` says, or guessed: 16 for values, ``float`` for types.  Prints one
+table, and what is left by class; ``--list`` names each kernel that is not all affine or quasi-affine.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Kernel:
     ms: float
 
 
-def tree_or_none(source: str, folder: Path):  # type: ignore[no-untyped-def]
+def tree_or_none(source: str, folder: Path, defined: dict[str, str]):  # type: ignore[no-untyped-def]
     """The tree, with guesses for names that nothing defines; None when it does not compile."""
-    guesses: dict[str, str] = {}
+    guesses = dict(defined)
     for _ in range(_ROUNDS):
         options = " ".join(f"-D{n}={v}" for n, v in guesses.items())
         try:
@@ -103,7 +103,7 @@ def programs(root: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def measure(root: Path) -> tuple[list[Kernel], list[str]]:
+def measure(root: Path, defined: dict[str, str]) -> tuple[list[Kernel], list[str]]:
     """All kernels of one folder, and the files that do not parse."""
     kernels: list[Kernel] = []
     failed: list[str] = []
@@ -112,7 +112,7 @@ def measure(root: Path) -> tuple[list[Kernel], list[str]]:
         if source in seen:
             continue  # a copy of another file
         seen.add(source)
-        tree = tree_or_none(source, path.parent)
+        tree = tree_or_none(source, path.parent, defined)
         name = str(path.relative_to(root))
         if tree is None:
             failed.append(name)
@@ -140,10 +140,12 @@ def main() -> int:
     )
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--list", action="store_true", help="name the kernels that are left")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
+    defined = dict(given.partition("=")[::2] for given in args.define)
     every: list[Kernel] = []
     print(f"{'suite':42} kernels  affine  +quasi  writes  +computed  not parsed   (% of kernels)")
-    rows = [(root, *measure(root)) for root in args.folders]
+    rows = [(root, *measure(root, defined)) for root in args.folders]
     for root, kernels, failed in rows:
         every += kernels
         show(root.name, kernels, len(failed))

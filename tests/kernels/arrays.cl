@@ -299,3 +299,52 @@ __kernel void whole_by_member(__global int *a)
     by_member(whole.first);
     a[8 * get_global_id(0) + whole.n] = 1;
 }
+
+#define WIDE 3
+#define HIGH (2 * 2)
+
+__kernel void rows_by_pointer(__global int *a, int n)
+{
+    int i = get_global_id(0);
+    if (i >= n)
+        return;
+    __global int (*u)[WIDE + 2] = (__global int (*)[WIDE + 2])a;
+    for (int m = 1; m < WIDE; m++)
+        u[i][m] = u[i][m - 1];
+}
+
+__kernel void planes_by_pointer(__global int *a, __global const int *b)
+{
+    int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
+    global int (*u)[HIGH][WIDE] = (global int (*)[HIGH][WIDE])a;
+    global const int (*w)[HIGH + 1][WIDE];
+    w = (global const int (*)[HIGH + 1][WIDE])b;
+    if (z > 0)
+        u[z][y][x] = w[z - 1][y + 1][x] + w[z][y][x];
+}
+
+typedef int Triple[3];
+
+void clear(__global int *row)
+{
+    row[1] = 0;
+}
+
+__kernel void rows_in_other_words(__global int *a, int n)
+{
+    int i = get_global_id(0);
+    global Triple *u = (global Triple *)&a[n];
+    (*(u + 2 * i))[0] = 1;
+    *(u[2 * i] + 2) = 2;
+    clear(u[2 * i + 1]);
+    (u + 2 * i)[1][2] = 3;
+}
+
+__kernel void own_rows_by_pointer(__global int *a)
+{
+    int x = get_global_id(0);
+    int at[2][3] = {{0, 1, 2}, {3, 4, 5}};
+    int (*row)[3] = at;
+    a[8 * x + row[1][2]] = 1;
+    a[8 * x + *row[0]] = 1;
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sdi.sampling import analyse
 from tests.kernels.cases import FOLDER, LAUNCHES, B
 from tests.kernels.cases import launch as launch_of
 from tests.sampling.checking import check
@@ -22,6 +23,14 @@ def test_maps_contain_what_each_box_touches_and_exact_ones_equal_it(name: str, r
     tree = tree_of((FOLDER / f"{file}.cl").read_text())
     for launch in LAUNCHES[file][kernel]:
         check(recorder, tree, kernels_of(tree)[kernel], "", launch)
+
+
+@pytest.mark.parametrize(
+    "name", ["rows_by_pointer", "planes_by_pointer", "rows_in_other_words", "own_rows_by_pointer"]
+)
+def test_pointers_to_arrays_are_followed(name: str) -> None:
+    tree = tree_of((FOLDER / "arrays.cl").read_text())
+    assert analyse(tree, kernels_of(tree)[name]).reasons == ()
 
 
 # Not in tests/kernels: CUDA members refuse it.

@@ -172,7 +172,9 @@ class SyntaxNode(NamedTuple):  # programs have many; a frozen dataclass takes fo
 
     @property
     def operands(self) -> tuple[SyntaxNode, ...]:
-        """The children without references to types."""
+        """The children without references to types, and of a cast without the sizes of arrays in its type."""
+        if self.kind is NodeKind.CAST:
+            return self.children[-1:]
         for child in self.children:
             if child.kind is NodeKind.TYPE_REF:
                 return tuple([each for each in self.children if each.kind is not NodeKind.TYPE_REF])

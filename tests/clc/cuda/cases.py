@@ -18,6 +18,10 @@ kernel void t(global const float *f_, global const int *n_, global float *of_, g
 """
 
 BODIES: dict[str, str] = {
+    # pointers to arrays
+    "rows of arrays": "global int (*u)[1 + 3] = (global int (*)[1 + 3])on; u[1][2] = n[0]; u[0][1] = (*(u + 1))[2] + n[1];",
+    "planes of arrays": "global const float (*w)[2][2] = (global const float (*)[2][2])f; global float (*u)[2][2]; u = (global float (*)[2][2])of; u[1][0][1] = w[0][1][1]; *u[0][1] = w[1][1][0];",
+    "own rows by a pointer": "int at[2][3] = {{n[0], n[1], n[2]}, {n[3], n[4], n[5]}}; int (*row)[3] = at + 1; on[0] = row[0][2]; on[1] = row[-1][1];",
     # literals and swizzles
     "literal of scalars": "float4 v = (float4)(f[0], f[1], 2, n[0]); vstore4(v, 0, of);",
     "literal of one scalar": "vstore8((float8)(f[3]), 0, of);",
