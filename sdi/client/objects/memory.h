@@ -19,6 +19,7 @@ struct sdi_mapping {
     struct sdi_box box; /* in the root buffer */
     cl_ulong flags;
     cl_event mapped; /* held: of a map for writing of the application's memory that did not block; or NULL */
+    bool is_made;    /* the application may end it: until then it is the call's that makes it */
 };
 
 /* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers
