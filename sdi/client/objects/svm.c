@@ -13,7 +13,8 @@ static unsigned next_recent;
 
 static void forget(void)
 {
-    num_regions = 0;
+    regions = NULL; /* another thread may have been about to replace it */
+    num_regions = room = 0;
     memset(recent, 0, sizeof recent);
 }
 
