@@ -346,6 +346,30 @@ def a_buffer_may_be_used_again_while_what_commands_wrote_is_shown(cl: Cl) -> Non
     cl.check(cl.clReleaseMemObject(shared.buffer))
 
 
+def a_destructor_callback_may_release_memory_that_is_used(cl: Cl) -> None:
+    first, second = Shared(cl), Shared(cl)
+    gates = [cl.user_event(each.context) for each in (first, second)]
+    called: list[int] = []
+
+    def release_other(handle: int, _data: object) -> None:
+        cl.check(cl.clReleaseMemObject(second.buffer))
+        called.append(handle)
+
+    notify = cl.callback(release_other, c_void_p)
+    cl.check(cl.clSetMemObjectDestructorCallback(first.buffer, notify, None))
+    for each, gate in zip((first, second), gates, strict=True):
+        each.added(1, waits=(gate,))
+    cl.check(cl.clReleaseMemObject(first.buffer))
+    assert not called, "what waits for a user event uses it"
+    cl.check(cl.clSetUserEventStatus(gates[0], COMPLETE))
+    cl.check(cl.clFinish(first.queue))  # in which it goes
+    assert called == [first.buffer]
+    assert first.memory[:] == [i + 1 for i in range(NUM)]
+    cl.check(cl.clSetUserEventStatus(gates[1], COMPLETE))
+    cl.check(cl.clFinish(second.queue))
+    assert second.memory[:] == [i + 1 for i in range(NUM)]
+
+
 PROGRAMS = (
     both_sides_see_one_memory,
     many_changed_pages_are_few_records,
@@ -358,4 +382,5 @@ PROGRAMS = (
     other_buffers_pay_nothing,
     threads_wait_and_launch_at_once,
     a_buffer_may_be_used_again_while_what_commands_wrote_is_shown,
+    a_destructor_callback_may_release_memory_that_is_used,
 )

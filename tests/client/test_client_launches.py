@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from ctypes import byref, c_float, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from pathlib import Path
 
 from sdi.wire.arguments import ArgumentKind
 from tests.client.test_client_binding import ADD, COPY_HOST_PTR, Cl, handles, sizes, until
@@ -234,6 +235,29 @@ def kernels_wait_for_a_build_in_progress(cl: Cl) -> None:
     cl.check(cl.clBuildProgram(worse, 0, None, None, notify, 3))
     assert cl.code("clCreateKernel", worse, b"add") == -45
     until(lambda: len(told) == 2)  # Python ends threads that call it while it ends itself
+
+
+def a_program_may_be_released_while_a_kernel_waits_for_its_build(cl: Cl) -> None:
+    context = cl.context()
+    queue, buffer = cl.queue(context), cl.buffer(context, 64)
+    for number in range(10):
+        program = cl.source(context, f"{ADD} // {number} wait for a fill")
+        build = threading.Thread(target=cl.clBuildProgram, args=(program, 0, None, None, None, None))
+        build.start()
+        until(lambda number=number: len(cl.records("BUILD")) == number + 1)
+        made: list[int] = []
+        thread = threading.Thread(
+            target=lambda program=program, made=made: made.append(cl.kernel(program, "add"))
+        )
+        thread.start()
+        stat = Path(f"/proc/self/task/{thread.native_id}/stat")
+        for _ in range(200):  # for the build, most often: it waits for Python now and then
+            until(lambda stat=stat: stat.read_text().rpartition(") ")[2][0] == "S")
+        cl.check(cl.clReleaseProgram(program))
+        cl.check(cl.clEnqueueFillBuffer(queue, buffer, b"x", 1, 0, 64, 0, None, None))
+        build.join()
+        thread.join()
+        cl.check(cl.clReleaseKernel(made[0]))
 
 
 def a_long_build_does_not_stop_other_threads(cl: Cl) -> None:
@@ -559,6 +583,7 @@ PROGRAMS = (
     bad_builds_have_their_codes,
     builds_with_a_callback_run_elsewhere,
     kernels_wait_for_a_build_in_progress,
+    a_program_may_be_released_while_a_kernel_waits_for_its_build,
     a_long_build_does_not_stop_other_threads,
     kernels_answer_from_the_tables,
     bad_arguments_have_their_codes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from ctypes import byref, c_int32, c_void_p
 
 from sdi.wire.records import STAGED_MAX_NBYTES, STAGING_NBYTES, STAGING_OFFSET
@@ -623,7 +624,31 @@ def releases_wait_for_copies_of_the_applications_memory(cl: Cl) -> None:
         assert to.raw == b"x" * nbytes, what
 
 
+def a_mapping_that_is_being_made_is_not_ended_by_other_threads(cl: Cl) -> None:
+    context = cl.context()
+    memory = (c_int32 * 1024)()
+    buffer = cl.buffer(context, 4096, USE_HOST_PTR, memory)
+    writer, reader = cl.queue(context), cl.queue(context)
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            pointer = cl.make("clEnqueueMapBuffer", reader, buffer, 1, READ, 0, 4096, 0, None, None)
+            cl.check(cl.clEnqueueUnmapMemObject(reader, buffer, pointer, 0, None, None))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for _ in range(200):
+        pointer = cl.make("clEnqueueMapBuffer", writer, buffer, 0, READ | WRITE, 0, 4096, 0, None, None)
+        cl.check(cl.clEnqueueUnmapMemObject(writer, buffer, pointer, 0, None, None))
+    is_over.set()
+    thread.join()
+    cl.check(cl.clFinish(writer))
+    assert cl.number("clGetMemObjectInfo", buffer, 0x1104) == 0, "mappings that are left"
+
+
 ON_GPUS = {
+    "a_mapping_that_is_being_made_is_not_ended_by_other_threads",
     "a_mapping_of_another_buffer_is_used_where_it_is",
     "memory_of_the_application_is_used_where_it_is",
     "memory_that_is_unmapped_may_be_freed",
@@ -636,6 +661,7 @@ PROGRAMS = (
     staged_bytes_go_to_the_front_again_once_they_are_taken,
     reads_that_block_are_over_for_the_application_when_it_has_the_bytes,
     writes_and_unmaps_that_wait_for_nothing_are_over_at_once,
+    a_mapping_that_is_being_made_is_not_ended_by_other_threads,
     small_writes_are_not_waited_for_unless_copies_are_before_them,
     writes_of_what_may_not_be_read_yet_carry_nothing,
     bad_ranges_have_their_codes,

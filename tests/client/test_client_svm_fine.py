@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Iterator
 from ctypes import byref, c_int32, c_void_p
 from pathlib import Path
 
-from tests.client.test_client_binding import READ, Cl
+from tests.client.test_client_binding import READ, Cl, until
 from tests.client.test_client_host_pointers import SOURCE, unasked
 from tests.client.test_client_session import in_child
 from tests.client.test_client_svm import CAPABILITIES, PTRS
@@ -144,6 +145,45 @@ def what_a_kernel_reaches_is_taken_and_shown_like_its_arguments(cl: Cl) -> None:
     assert {r["buffer"] for r in cl.records("READ") if r["unasked"]} == set(made)
 
 
+def a_launch_reaches_what_it_took_whatever_others_of_its_kernel_reach(cl: Cl) -> None:
+    fine = Fine(cl)
+    region = fine.region()
+    source = "kernel void follow_heads(global ulong *heads) {}"
+    follow = cl.kernel(cl.program(fine.context, source), "follow_heads")
+    cl.set_args(follow, c_void_p(cl.buffer(fine.context, 64)))
+    other = cl.make("clCloneKernel", follow)
+    cl.check(cl.clSetKernelArgSVMPointer(fine.hold, 0, region))
+    cl.launch(fine.queue, fine.hold)
+    region[PAGE] = -1  # launches that may reach it wait until it can be taken
+    queues = [cl.queue(fine.context) for _ in range(2)]
+    threads = [threading.Thread(target=cl.launch, args=(queue, follow)) for queue in queues]
+    kept = []
+    for number, thread in enumerate(threads):
+        thread.start()
+        until(lambda number=number: len(cl.records("REACH")) == number + 1)
+        kept.append(fine.region(0))
+    for number in range(8):  # all that is remembered of what kernels reached
+        kept.append(fine.region(0))
+        reached = (c_void_p * len(kept))(*map(ctypes.addressof, kept))
+        cl.check(cl.clSetKernelExecInfo(other, PTRS, ctypes.sizeof(reached), reached))
+        until(lambda number=number: len(cl.records("REACH")) == number + 3)
+    cl.set_args(fine.let_go, c_int32(0))
+    cl.launch(cl.queue(fine.context), fine.let_go)
+    for thread, queue in zip(threads, queues, strict=True):
+        thread.join()
+        cl.check(cl.clFinish(queue))
+    first, second = (r["id"] for r in cl.records("REACH")[:2])
+    ended: set[int] = set()
+    found = []
+    for record in cl.records("NDRANGE", "RELEASE_REACH"):
+        if record["op"] == "RELEASE_REACH":
+            ended.add(record["id"])
+        elif record["reach"]:
+            assert record["reach"] not in ended
+            found.append(record["reach"])
+    assert sorted(found) == sorted([first, second])
+
+
 def reads_and_copies_into_them_arrive(cl: Cl) -> None:
     fine = Fine(cl)
     region, coarse = fine.region(), fine.region(0)
@@ -215,6 +255,7 @@ PROGRAMS = [
     ints_beside_each_other_may_be_written_by_both,
     what_is_written_beside_a_kernel_is_seen_by_the_next,
     what_a_kernel_reaches_is_taken_and_shown_like_its_arguments,
+    a_launch_reaches_what_it_took_whatever_others_of_its_kernel_reach,
     reads_and_copies_into_them_arrive,
     what_a_region_holds_from_the_beginning_is_told,
     a_place_is_the_arenas_again_when_it_was_freed,

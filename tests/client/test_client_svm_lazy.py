@@ -211,6 +211,28 @@ def a_region_that_goes_while_it_is_looked_at_goes_afterwards(cl: Cl) -> None:
     assert found in ([2 * PAGE + 1], [2 * PAGE])  # the arena's, where that was seen there again
 
 
+def a_context_that_goes_with_such_a_region_is_told_of_by_a_thread_that_may_look_at_others(cl: Cl) -> None:
+    fine, other = Fine(cl), Fine(cl)
+    region, second = fine.region(), other.region()
+    for each, its in ((fine, region), (other, second)):
+        each.added(its, 1)
+    called: list[int] = []
+    notify = cl.callback(lambda _context, _data: called.append(second[PAGE]), c_void_p)
+    cl.check(cl.clSetContextDestructorCallback(fine.context, notify, None))
+    looking, _ = waited_for(fine, region, 2)
+    cl.check(cl.clReleaseProgram(cl.number("clGetKernelInfo", fine.add, 0x1194)))
+    for kernel in (fine.add, fine.look, fine.hold, fine.let_go, fine.withhold):
+        cl.check(cl.clReleaseKernel(kernel))
+    cl.check(cl.clReleaseCommandQueue(fine.queue))
+    fine.free(region)
+    cl.check(cl.clReleaseContext(fine.context))
+    assert not called
+    let_come(other)
+    looking.join()
+    until(lambda: bool(called))
+    assert called == [PAGE + 1]
+
+
 def faults_are_answered_when_the_service_is_gone(cl: Cl) -> None:
     fine = Fine(cl)
     region = fine.region()
@@ -311,6 +333,7 @@ UPDATES: dict[Callable[[Cl], None], tuple[int, int, int]] = {
     what_is_written_beside_a_kernel_is_kept: ROLLING,
     handles_may_lie_in_a_region: LAZY,
     a_region_that_goes_while_it_is_looked_at_goes_afterwards: LAZY,
+    a_context_that_goes_with_such_a_region_is_told_of_by_a_thread_that_may_look_at_others: ROLLING,
     faults_are_answered_when_the_service_is_gone: ROLLING,
     descriptors_may_be_closed_by_who_did_not_open_them: ROLLING,
     a_child_answers_its_own_faults: ROLLING,

@@ -78,18 +78,45 @@ static void forget_mapping(struct sdi_mapping *mapping)
     sdi_unlock();
 }
 
+/* The application may end it from now on; `mapped`: see `struct sdi_mapping`. */
+static void finish_mapping(struct sdi_mapping *mapping, cl_event mapped)
+{
+    sdi_lock();
+    mapping->is_made = true;
+    mapping->mapped = mapped;
+    if (mapped)
+        sdi_hold(mapped);
+    sdi_unlock();
+}
+
+/* Client lock held.  It is no longer the buffer's. */
+static struct sdi_mapping *remove_mapping(cl_mem buffer, struct sdi_mapping **at)
+{
+    struct sdi_mapping *mapping = *at;
+    *at = mapping->next;
+    buffer->num_mappings--;
+    return mapping;
+}
+
+/* The command that it is for was not sent. */
+static void drop_mapping(cl_mem buffer, const struct sdi_mapping *mapping)
+{
+    sdi_lock();
+    struct sdi_mapping **at = &buffer->mappings;
+    while (*at != mapping)
+        at = &(*at)->next;
+    sdi_mapping_free(remove_mapping(buffer, at));
+    sdi_unlock();
+}
+
 /* The newest mapping that begins at `pointer`, no longer the buffer's; or NULL. */
 static struct sdi_mapping *take_mapping(cl_mem buffer, const char *pointer)
 {
     sdi_lock();
     struct sdi_mapping **at = &buffer->mappings;
-    while (*at && (*at)->pointer != pointer)
+    while (*at && !((*at)->pointer == pointer && (*at)->is_made))
         at = &(*at)->next;
-    struct sdi_mapping *mapping = *at;
-    if (mapping) {
-        *at = mapping->next;
-        buffer->num_mappings--;
-    }
+    struct sdi_mapping *mapping = *at ? remove_mapping(buffer, at) : NULL;
     sdi_unlock();
     return mapping;
 }
@@ -137,17 +164,12 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
         status = sdi_enqueue_alone(&record, &command, blocking, wanted);
     }
     if (status) {
-        forget_mapping(take_mapping(buffer, pointer));
+        drop_mapping(buffer, mapping);
         return sdi_fail(errcode_ret, status);
     }
-    if (is_awaited) {
-        sdi_lock();
-        mapping->mapped = *wanted;
-        sdi_hold(mapping->mapped);
-        sdi_unlock();
-        if (own)
-            sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
-    }
+    finish_mapping(mapping, is_awaited ? *wanted : NULL);
+    if (own)
+        sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
     sdi_succeed(errcode_ret);
     return pointer;
 }

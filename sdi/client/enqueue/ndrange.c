@@ -90,15 +90,11 @@ static bool may_write(const struct sdi_argument *argument, cl_mem buffer)
              || argument->access == CL_KERNEL_ARG_ACCESS_READ_ONLY);
 }
 
-/* The application's memory that the kernel uses: through its arguments, and, if it is by address, all that it may reach. */
-static cl_int find_uses(cl_kernel kernel, bool is_by_address, struct sdi_use **uses)
+/* The application's memory that the kernel uses: through its arguments, and all that it may reach. */
+static cl_int find_uses(cl_kernel kernel, const struct sdi_reach *reach, struct sdi_use **uses)
 {
     *uses = NULL;
-    cl_int status = is_by_address ? sdi_kernel_reach_unsaid(kernel) : CL_SUCCESS;
-    if (!status && sdi_regions_are_batch())
-        status = sdi_regions_use(kernel->program->context, uses);
-    else if (!status && is_by_address)
-        status = sdi_kernel_reach_uses(kernel, uses);
+    cl_int status = sdi_regions_are_batch() ? sdi_regions_use(kernel->program->context, uses) : sdi_reach_uses(reach, uses);
     for (uint32_t i = 0; i < kernel->table->num_args && !status; i++) {
         const struct sdi_bound *bound = &kernel->bound[i];
         if (!bound->id || !bound->buffer->root->hosted || bound->buffer->root->is_batch)
@@ -111,14 +107,61 @@ static cl_int find_uses(cl_kernel kernel, bool is_by_address, struct sdi_use **u
     return status;
 }
 
+/* What is launched, and how. */
+struct launch {
+    cl_command_queue queue;
+    cl_kernel kernel;
+    cl_uint type;
+    uint64_t build;
+    uint32_t index;
+    bool is_by_address;
+    struct sdi_reach *reach;
+};
+
+static cl_int send_launch(const struct launch *launch, const struct range *range, struct sdi_waits waits, cl_event *event)
+{
+    cl_kernel kernel = launch->kernel;
+    struct sdi_use *uses;
+    cl_int status = find_uses(kernel, launch->reach, &uses);
+    if (status)
+        return status;
+    struct sdi_record record;
+    size_t args_nbytes = kernel->table->payload_nbytes;
+    size_t most_regions = launch->is_by_address ? kernel->table->num_args : 0;
+    struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false,
+                                                   args_nbytes + most_regions * sizeof(uint64_t));
+    if (!body) {
+        sdi_host_unuse(uses);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    body->build = launch->build;
+    body->kernel = kernel->id;
+    body->kernel_index = launch->index;
+    body->work_dim = range->work_dim;
+    for (int i = 0; i < 3; i++) {
+        body->offset[i] = range->offset[i];
+        body->global_size[i] = range->global[i];
+        body->local_size[i] = range->local[i];
+    }
+    body->num_args = kernel->table->num_args;
+    body->args_nbytes = (uint32_t)args_nbytes;
+    body->member = sdi_queue_member(launch->queue);
+    memcpy(record.tail, kernel->payload, args_nbytes);
+    if (launch->is_by_address) {
+        body->reach = sdi_reach_id(launch->reach);
+        body->num_regions = (uint32_t)sdi_kernel_regions(kernel, (uint64_t *)(record.tail + args_nbytes));
+        sdi_record_cut(&record, args_nbytes + body->num_regions * sizeof(uint64_t));
+    }
+    return sdi_enqueue_using(&record, launch->queue, launch->type, uses, event);
+}
+
 static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_uint work_dim, const size_t *offset,
                      const size_t *global, const size_t *local, struct sdi_waits waits, cl_event *event)
 {
     struct range range = {.work_dim = work_dim};
-    uint64_t build = 0;
-    uint32_t index = 0;
+    struct launch launch = {.queue = queue, .kernel = kernel, .type = type};
     cl_int status = check_objects(queue, kernel);
-    if (!status && !(range.kernel = sdi_kernel_on(kernel, queue->device, &build, &index)))
+    if (!status && !(range.kernel = sdi_kernel_on(kernel, queue->device, &launch.build, &launch.index)))
         status = CL_INVALID_PROGRAM_EXECUTABLE;
     if (!status)
         status = check_range(queue->device, kernel, &range, offset, global, local);
@@ -135,39 +178,17 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
         if (status)
             return status;
     }
-    struct sdi_use *uses;
-    bool is_by_address = sdi_kernel_is_by_address(kernel, range.kernel);
-    status = find_uses(kernel, is_by_address, &uses);
-    if (status)
-        return status;
-    struct sdi_record record;
-    size_t args_nbytes = kernel->table->payload_nbytes;
-    size_t most_regions = is_by_address ? kernel->table->num_args : 0;
-    struct sdi_rec_ndrange *body = sdi_record_open(&record, SDI_OP_NDRANGE, sizeof *body, waits, false,
-                                                   args_nbytes + most_regions * sizeof(uint64_t));
-    if (!body) {
-        sdi_host_unuse(uses);
-        return CL_OUT_OF_HOST_MEMORY;
+    launch.is_by_address = sdi_kernel_is_by_address(kernel, range.kernel);
+    if (launch.is_by_address)
+        status = sdi_kernel_reach(kernel, &launch.reach);
+    if (!status)
+        status = send_launch(&launch, &range, waits, event);
+    if (launch.reach) {
+        sdi_lock();
+        sdi_reach_unref(launch.reach);
+        sdi_unlock();
     }
-    body->build = build;
-    body->kernel = kernel->id;
-    body->kernel_index = index;
-    body->work_dim = work_dim;
-    for (int i = 0; i < 3; i++) {
-        body->offset[i] = range.offset[i];
-        body->global_size[i] = range.global[i];
-        body->local_size[i] = range.local[i];
-    }
-    body->num_args = kernel->table->num_args;
-    body->args_nbytes = (uint32_t)args_nbytes;
-    body->member = sdi_queue_member(queue);
-    memcpy(record.tail, kernel->payload, args_nbytes);
-    if (is_by_address) {
-        body->reach = sdi_kernel_reach(kernel);
-        body->num_regions = (uint32_t)sdi_kernel_regions(kernel, (uint64_t *)(record.tail + args_nbytes));
-        sdi_record_cut(&record, args_nbytes + body->num_regions * sizeof(uint64_t));
-    }
-    return sdi_enqueue_using(&record, queue, type, uses, event);
+    return status;
 }
 
 cl_int sdi_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint work_dim, const size_t *offset,

@@ -12,8 +12,7 @@ static size_t num_reads; /* transfers to the application's memory */
 
 static void forget(void)
 {
-    if (num_transfers)
-        memset(transfers, 0, sizeof transfers);
+    memset(transfers, 0, sizeof transfers);
     num_transfers = num_reads = 0;
     sweep_at = SWEEP_AFTER;
 }

@@ -37,6 +37,8 @@ void sdi_unlock(void);
 /* The calling thread answers others' faults, which may come while they have the lock, in memory that the application gave a
  * call: where its owner is one of those (`stopped`, asked now and then) it acts in its place. */
 void sdi_lock_around(bool (*stopped)(int thread));
+/* Any lock.  Whether the calling thread is that one. */
+bool sdi_locks_around(void);
 /* What runs when the client lock is given back: `take`, before, says what; `run`, after, unless that was NULL. */
 struct sdi_call;
 void sdi_register_unlock(struct sdi_call *(*take)(void), void (*run)(struct sdi_call *calls));

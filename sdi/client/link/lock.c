@@ -43,7 +43,7 @@ void sdi_lock_around(bool (*stopped)(int thread))
     __atomic_store_n(&is_stopped, stopped, __ATOMIC_RELEASE);
 }
 
-static bool answers(void)
+bool sdi_locks_around(void)
 {
     return __atomic_load_n(&is_stopped, __ATOMIC_ACQUIRE) && pthread_equal(answering, pthread_self());
 }
@@ -80,7 +80,7 @@ static bool take_around(void)
 
 void sdi_lock(void)
 {
-    if (!answers())
+    if (!sdi_locks_around())
         pthread_mutex_lock(&lock);
     else if (!take_around()) {
         is_borrowed = true;
@@ -91,7 +91,7 @@ void sdi_lock(void)
 
 void sdi_unlock(void)
 {
-    if (answers() && is_borrowed) {
+    if (sdi_locks_around() && is_borrowed) {
         is_borrowed = false;
         return;
     }

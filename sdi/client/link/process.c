@@ -13,6 +13,14 @@
 #include <unistd.h>
 
 static bool forks_are_unknown;
+static pthread_mutex_t path_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void forget(void)
+{
+    path_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+SDI_AT_FORK(forget)
 
 void sdi_register_fork(void (*forget)(void))
 {
@@ -79,7 +87,6 @@ void sdi_log(const char *format, ...)
 const char *sdi_library_path(void)
 {
     static char path[4096];
-    static pthread_mutex_t path_lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&path_lock);
     Dl_info info;
     if (!path[0] && dladdr((void *)&sdi_session, &info) && info.dli_fname) {

@@ -30,7 +30,7 @@ static uint64_t abandoned[NUM_ABANDONED];
 static unsigned num_abandoned;
 
 enum { CHECK_AFTER = 32 }; /* records for which the socket has room when a quarter of it at most is full */
-static unsigned num_unchecked; /* sent since somebody looked whether there is room */
+static unsigned num_unchecked; /* atomic: sent since somebody looked whether there is room */
 
 static void forget(void)
 {
@@ -46,7 +46,7 @@ SDI_AT_FORK(forget)
 cl_int sdi_send(const void *records, size_t nbytes)
 {
     const char *at = records;
-    __atomic_store_n(&num_unchecked, num_unchecked + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&num_unchecked, __atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
     if (!sdi_session.running || sdi_session_dead())
         return CL_OUT_OF_RESOURCES;
     while (nbytes) {

@@ -192,10 +192,8 @@ static bool is_in_progress(cl_program program)
 
 void sdi_await_build(cl_program program)
 {
-    sdi_hold(program);
     while (is_in_progress(program))
         sdi_await_change();
-    sdi_unhold(program);
 }
 
 static void *run_apart(void *argument)

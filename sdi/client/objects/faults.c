@@ -26,7 +26,7 @@ struct sdi_lazy {
     size_t block_nbytes, num_blocks;
     char *snapshot;
     uint8_t *missing;  /* one per page; atomic */
-    uint64_t opened[]; /* by block: the number of its opening; 0: it is not open */
+    uint64_t opened[]; /* by block: the number of its opening; 0: it is not open; atomic */
 };
 
 struct opening {
@@ -40,7 +40,8 @@ struct opening {
 static pthread_mutex_t states = PTHREAD_MUTEX_INITIALIZER;
 static int faults = -1; /* -1: not yet, -2: not here.  Client lock, as all that follows */
 static cl_mem regions;
-static size_t num_regions, most_open; /* SIZE_MAX: any number; 0: two for each region */
+static size_t num_regions;
+static size_t most_open;              /* atomic; SIZE_MAX: any number; 0: two for each region */
 static struct opening *openings;      /* in their order from `first_opening` on, some of them over */
 static size_t first_opening, end_opening, openings_room;
 static size_t num_open;       /* atomic */
@@ -117,7 +118,7 @@ static void close_blocks(cl_mem region, size_t begin, size_t end, uint8_t *writt
         for (size_t page = first_page; page < end_page; page++)
             written[page] |= !lazy->missing[page];
         for (size_t at = block; is_closed && at < last; at++) {
-            lazy->opened[at] = 0;
+            __atomic_store_n(&lazy->opened[at], 0, __ATOMIC_RELAXED);
             __atomic_fetch_sub(&num_open, 1, __ATOMIC_RELAXED);
         }
     }
@@ -363,7 +364,7 @@ static void answer(struct uffd_message fault)
     pthread_mutex_unlock(&states);
     __atomic_fetch_add(&num_faults, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&faults_ns, sdi_now_ns() - since_ns, __ATOMIC_RELAXED);
-    if (opens && most_open != SIZE_MAX)
+    if (opens && __atomic_load_n(&most_open, __ATOMIC_RELAXED) != SIZE_MAX)
         roll(opening);
     sdi_lock();
     sdi_unhold(region);
@@ -473,7 +474,7 @@ bool sdi_lazy_new(cl_mem region, char *snapshot, size_t block_nbytes, size_t mos
     lazy->snapshot = snapshot;
     lazy->missing = missing;
     sdi_lock();
-    most_open = most;
+    __atomic_store_n(&most_open, most, __ATOMIC_RELAXED);
     lazy->next = regions;
     region->lazy = lazy;
     regions = region;

@@ -4,7 +4,11 @@
  * Objects of the process before a fork have another generation: their slots are never used again in the child. */
 #include "objects/object.h"
 
+#include <stddef.h>
 #include <sys/mman.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 enum { SLOT_NBYTES = SDI_OBJECT_NBYTES, COMMIT_NBYTES = 1 << 20, REUSE_AFTER = 4096, SLAB_SHARE = 16 };
 #define SLAB_NBYTES (UINT64_C(1) << 36)
@@ -71,6 +75,19 @@ static bool reserve(void)
     return true;
 }
 
+/* Of a free slot nobody may look at more than whether it is free: the address sanitizer, if there is one, sees to that. */
+static void guard(union slot *slot, bool is_free)
+{
+#ifdef __SANITIZE_ADDRESS__
+    void (*set)(const volatile void *, size_t) = is_free ? __asan_poison_memory_region : __asan_unpoison_memory_region;
+    set(&slot->object.refs, sizeof slot->object - offsetof(struct sdi_object, refs));
+    set(slot->bytes + sizeof slot->free, SLOT_NBYTES - sizeof slot->free);
+#else
+    (void)slot;
+    (void)is_free;
+#endif
+}
+
 static union slot *fresh_slot(void)
 {
     if (!slab && !reserve())
@@ -96,6 +113,7 @@ void *sdi_new(enum sdi_kind kind)
     }
     if (!slot)
         return NULL;
+    guard(slot, false);
     memset(slot->bytes + sizeof slot->object, 0, SLOT_NBYTES - sizeof slot->object);
     slot->object.generation = sdi_generation;
     slot->object.id = sdi_next_id();
@@ -116,6 +134,7 @@ static void free_slot(struct sdi_object *object)
     else
         first_free = slot;
     last_free = slot;
+    guard(slot, true);
 }
 
 void sdi_hold(void *held)

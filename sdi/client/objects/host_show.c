@@ -190,8 +190,8 @@ void sdi_host_show(void)
         sdi_unhold(root);
     }
     sdi_host_tell();
+    pthread_mutex_unlock(&sdi_host.busy); /* first: destructor callbacks run when the other lock is given back */
     sdi_unlock();
-    pthread_mutex_unlock(&sdi_host.busy);
 }
 
 void sdi_host_released(cl_mem root)

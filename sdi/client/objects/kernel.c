@@ -109,6 +109,7 @@ cl_kernel sdi_clCreateKernel(cl_program program, const char *name, cl_int *errco
     cl_kernel kernel = NULL;
     cl_int status = CL_SUCCESS;
     sdi_lock();
+    sdi_hold(program);
     sdi_await_build(program);
     if (!sdi_executable(program))
         status = CL_INVALID_PROGRAM_EXECUTABLE;
@@ -116,6 +117,7 @@ cl_kernel sdi_clCreateKernel(cl_program program, const char *name, cl_int *errco
         status = CL_INVALID_VALUE;
     else
         kernel = make(program, name, &status);
+    sdi_unhold(program);
     sdi_unlock();
     if (status)
         return sdi_fail(errcode_ret, status);
@@ -130,6 +132,7 @@ cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *
         return CL_INVALID_PROGRAM;
     cl_int status = CL_SUCCESS;
     sdi_lock();
+    sdi_hold(program);
     sdi_await_build(program);
     const struct sdi_build *build = sdi_executable(program);
     if (!build)
@@ -146,6 +149,7 @@ cl_int sdi_clCreateKernelsInProgram(cl_program program, cl_uint num, cl_kernel *
     }
     if (!status && num_ret)
         *num_ret = build->num_tables;
+    sdi_unhold(program);
     sdi_unlock();
     return status;
 }

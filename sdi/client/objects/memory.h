@@ -19,6 +19,7 @@ struct sdi_mapping {
     struct sdi_box box; /* in the root buffer */
     cl_ulong flags;
     cl_event mapped; /* held: of a map for writing of the application's memory that did not block; or NULL */
+    bool is_made;    /* the application may end it: until then it is the call's that makes it */
 };
 
 /* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers
@@ -93,18 +94,19 @@ cl_int sdi_region_bytes(cl_context context, const void *at, size_t nbytes, cl_me
 bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *table);
 /* No lock held.  Writes the ids of the regions that its arguments name, at most one each; how many these are. */
 size_t sdi_kernel_regions(cl_kernel kernel, uint64_t *ids);
-/* No lock held.  Before a launch by address: where the application never said what else the kernel may reach, and a buffer
- * among its arguments has addresses in it, that is all regions. */
-cl_int sdi_kernel_reach_unsaid(cl_kernel kernel);
-/* What it may reach beside them, as launches name it; 0: nothing. */
-uint64_t sdi_kernel_reach(cl_kernel kernel);
+/* What kernels may reach beside their arguments. */
+struct sdi_reach;
+/* No lock held.  For a launch by address, one more reference to what it may reach, or NULL; where the application never said
+ * what that is, and a buffer among the kernel's arguments has addresses in it, that is all regions. */
+cl_int sdi_kernel_reach(cl_kernel kernel, struct sdi_reach **reach);
+/* As launches name it; 0: nothing. */
+uint64_t sdi_reach_id(const struct sdi_reach *reach);
 /* No lock held.  Adds the application's own memory of these to `*uses`, see sdi_host_use. */
 struct sdi_use;
-cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses);
+cl_int sdi_reach_uses(const struct sdi_reach *reach, struct sdi_use **uses);
 /* The same for all regions of a context. */
 cl_int sdi_regions_use(cl_context context, struct sdi_use **uses);
-/* Client lock held.  One more kernel has it, or one less; NULL: nothing. */
-struct sdi_reach;
+/* Client lock held.  One more has it, or one less; NULL: nothing. */
 void sdi_reach_ref(struct sdi_reach *reach);
 void sdi_reach_unref(struct sdi_reach *reach);
 

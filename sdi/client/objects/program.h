@@ -101,8 +101,8 @@ size_t sdi_binary_nbytes(const struct sdi_build *build);
 void sdi_write_binary(const struct sdi_build *build, unsigned char *to);
 cl_int sdi_read_binary(const unsigned char *bytes, size_t nbytes, struct sdi_build *build);
 
-/* Client lock held, and let go of while the program is being built by another thread: programs that give a callback
- * and then use the kernels at once work wherever builds are done when the call returns. */
+/* Client lock held, and let go of while the program, which is held, is being built by another thread: programs that give
+ * a callback and then use the kernels at once work wherever builds are done when the call returns. */
 void sdi_await_build(cl_program program);
 
 /* ---- tables.c: what a build says; all for the caller to free ------------------------------------------------- */

@@ -13,7 +13,8 @@ static unsigned next_recent;
 
 static void forget(void)
 {
-    num_regions = 0;
+    regions = NULL; /* another thread may have been about to replace it */
+    num_regions = room = 0;
     memset(recent, 0, sizeof recent);
 }
 
@@ -297,14 +298,16 @@ static cl_int reach_all(cl_kernel kernel)
     return status;
 }
 
-cl_int sdi_kernel_reach_unsaid(cl_kernel kernel)
+cl_int sdi_kernel_reach(cl_kernel kernel, struct sdi_reach **reach)
 {
-    sdi_lock();
+    sdi_lock(); /* launches of the kernel in other threads may replace it as soon as it is let go of */
     cl_int status = CL_SUCCESS;
     if (!kernel->said_reach && takes_addresses(kernel))
         status = reach_all(kernel);
     else if (!kernel->said_reach && kernel->reach)
         status = set_reach(kernel, 0, NULL);
+    *reach = status ? NULL : kernel->reach;
+    sdi_reach_ref(*reach);
     sdi_unlock();
     return status;
 }
@@ -360,17 +363,17 @@ bool sdi_kernel_is_by_address(cl_kernel kernel, const struct sdi_kernel_table *t
     return is_by_address;
 }
 
-uint64_t sdi_kernel_reach(cl_kernel kernel)
+uint64_t sdi_reach_id(const struct sdi_reach *reach)
 {
-    return kernel->reach ? kernel->reach->id : 0;
+    return reach ? reach->id : 0;
 }
 
-cl_int sdi_kernel_reach_uses(cl_kernel kernel, struct sdi_use **uses)
+cl_int sdi_reach_uses(const struct sdi_reach *reach, struct sdi_use **uses)
 {
     cl_int status = CL_SUCCESS;
-    for (size_t i = 0; kernel->reach && i < kernel->reach->num && !status; i++) {
+    for (size_t i = 0; reach && i < reach->num && !status; i++) {
         sdi_lock(); /* meanwhile other threads free regions */
-        cl_mem region = find(kernel->reach->pointers[i]);
+        cl_mem region = find(reach->pointers[i]);
         bool is_apart = region && region->hosted;
         if (is_apart)
             sdi_hold(region);

@@ -98,9 +98,10 @@ static struct sdi_call *take_deferred(void)
     return due;
 }
 
+/* What the application does in them may need those threads. */
 static void run_deferred(struct sdi_call *due)
 {
-    if (sdi_on_completion_thread())
+    if (sdi_on_completion_thread() || sdi_locks_around())
         sdi_callback_post(due);
     else
         run_calls(due);
