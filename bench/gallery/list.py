@@ -67,6 +67,19 @@ APPLICATIONS = (
         debian=("hashcat",),
         note="notes what it found by an atomic whose result it uses: whole",
     ),
+    Application(
+        "tinygrad",
+        "learning.py",
+        "operations on tensors, a network of convolutions learns",
+        ("tinygrad",),
+    ),
+    Application(
+        "silx",
+        "tomography.py",
+        "projections there and back, median, convolutions, key points",
+        ("scipy", "mako", "silx"),
+        note="its own test of the median expects wrong results of PoCL, and knows it by the platform's name",
+    ),
     Application("ffmpeg", "video.py", "unsharp, avgblur, convolution, transpose", debian=("ffmpeg",)),
     Application(
         "darktable-cli",

@@ -122,12 +122,19 @@ def _checked(
     # libclang is large: it is loaded by the first build, not by whoever imports this package.
     from sdi.clc.frontend.diagnostics import report
     from sdi.clc.frontend.parse import parse_unit
-    from sdi.clc.preprocess.dialect import Definitions, default_standard, dialect_of, quotes_of
+    from sdi.clc.preprocess.dialect import (
+        Definitions,
+        default_standard,
+        dialect_of,
+        quotes_of,
+        require_standard,
+    )
     from sdi.clc.preprocess.macros import MacroError
     from sdi.clc.preprocess.preprocess import preprocess
 
     dialect = dialect_of(language)
     parsed = parse_options(options, working_directory, default_standard(dialect), quotes_of(dialect))
+    require_standard(parsed, dialect)
     folders = (headers, *parsed.include_folders) if headers else parsed.include_folders
     preamble = _defines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + _normalised(source)
     main_path = os.path.join(headers or working_directory or os.getcwd(), KERNEL_FILE)

@@ -189,7 +189,10 @@ def image_info(
     info[Info.VENDOR] = _text(said.device)
     drivers = {each.get(Info.DRIVER_VERSION) for each in known}
     driver = drivers.pop() if len(drivers) == 1 else None
-    info[Info.DRIVER_VERSION] = driver or _text(__version__)  # programs refuse a vendor's old ones
+    # The members' comes first: programs refuse a vendor's old ones.  Binaries are sdi's own, of this version:
+    # programs that keep them by names of device and driver must not take the members' for them.
+    theirs = driver.rstrip(b"\0").decode(errors="replace") if driver else ""
+    info[Info.DRIVER_VERSION] = _text(f"{theirs} (sdi {__version__})" if theirs else __version__)
     info[Info.PROFILE] = _text("FULL_PROFILE")
     info[Info.VERSION] = _text(f"OpenCL 3.0 sdi {__version__}")
     info[Info.EXTENSIONS] = _text(" ".join(language.extensions))

@@ -112,9 +112,9 @@ def test_members_that_are_devices_answer_for_themselves_but_for_what_programs_ma
     assert member_info(devices[1], devices, 1 << 40, named)[0x102B] == b"Some GPU\0"
 
 
-def test_the_driver_is_the_members_where_they_have_one() -> None:
+def test_the_driver_is_the_members_where_they_have_one_with_sdis_version_behind_it() -> None:
     old = with_info(0x102D, b"CUDA 11.0\0")
-    assert image(facts(), facts(T4))[0x102D] == b"CUDA 13.0\0"
+    assert image(facts(), facts(T4))[0x102D] == f"CUDA 13.0 (sdi {__version__})\0".encode()
     assert image(facts(), old)[0x102D] == __version__.encode() + b"\0"
 
 
@@ -208,10 +208,11 @@ def answers(environ: dict[str, str], *arguments: str) -> list[object]:
 
 def test_an_image_of_cpus_is_of_their_vendor() -> None:
     plain, found = answers(plain_environ()), answers(image_environ(2), "first")
-    *like_plain, own = plain
-    assert found == ["SDI", *like_plain[1:], f"SDI (2 x {own})"]
+    *like_plain, driver, own = plain
+    version = f"{driver} (sdi {__version__})"
+    assert found == ["SDI", *like_plain[1:], version, f"SDI (2 x {own})"]
     settings = {"SDI_PLATFORM_VENDOR": "one", "SDI_DEVICE_VENDOR": "two:0x3", "SDI_DEVICE_NAME": "members"}
-    assert answers(image_environ(2, **settings)) == ["SDI", "one", "two", 3, like_plain[4], own]
+    assert answers(image_environ(2, **settings)) == ["SDI", "one", "two", 3, version, own]
 
 
 @pytest.mark.parametrize("asked", ["name", "vendor"])

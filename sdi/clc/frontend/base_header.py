@@ -240,7 +240,7 @@ _VERSION_3_ACCEPTED = (
 def parser_extensions(version: int) -> str:
     """The value of clang's ``-cl-ext=``: what may be parsed, claimed by a macro or not."""
     names = [*ALL_EXTENSIONS, *_ALL_VERSIONS_ACCEPTED]
-    if version >= 300:
+    if version >= 200:
         names += _VERSION_3_ACCEPTED
     return "-cl-ext=-all," + ",".join(f"+{name}" for name in names)
 
@@ -256,7 +256,7 @@ def language_macros(version: int, language: Language) -> dict[str, str]:
         macros["__IMAGE_SUPPORT__"] = "1"
     if language.sub_groups:
         macros["__opencl_subgroup_builtins"] = "1"
-    if version >= 300:
+    if version >= 200:
         macros.update(dict.fromkeys(language.features, "1"))
     return macros
 

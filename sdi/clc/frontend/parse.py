@@ -145,7 +145,7 @@ def clang_arguments(options: BuildOptions, target: str) -> list[str]:
 
     ``target``: a machine, for inline assembly, or ``USUAL_TARGET``; where data lie all have the same rules.
     """
-    arguments = ["-x", "cl", f"-cl-std={options.standard}", "-target", target]
+    arguments = ["-x", "cl", f"-cl-std={options.read_as}", "-target", target]
     arguments += ["-Xclang", "-fdeclare-opencl-builtins", "-Xclang", parser_extensions(options.version)]
     arguments += ["-cl-no-stdinc", "-nostdinc", "-undef", "-fgnu-keywords", "-ferror-limit=100"]
     arguments += ["-include", HEADER_PATH]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from sdi import cache
-from sdi.clc.preprocess.probe import QUOTED, Answers, usual_questions
+from sdi.clc.preprocess.probe import QUOTED, WIDTH, Answers, usual_questions
 from sdi.errors import BuildError
 
 _log = logging.getLogger(__name__)
@@ -47,15 +47,28 @@ class Compiler:
             return {question: known[question] for question in questions}
 
     def _asked(self, questions: Sequence[str], options: tuple[str, ...]) -> Answers:
-        """A compiler that refuses some of the questions is asked the others; these it does not know."""
+        """A compiler that refuses some of the questions is asked the others; these it does not know.
+
+        One that refuses the options knows nothing.
+        """
         try:
             return self.ask(questions, options)
         except BuildError as cause:
             if len(questions) == 1:
                 _log.info("%s can't be asked for %s: %s", self.name, questions[0], cause)
                 return {questions[0]: None}
+        if WIDTH in questions and not self._takes(options):
+            return dict.fromkeys(questions)
         half = len(questions) // 2
         return {**self._asked(questions[:half], options), **self._asked(questions[half:], options)}
+
+    def _takes(self, options: tuple[str, ...]) -> bool:
+        try:
+            self.ask([WIDTH], options)
+        except BuildError as cause:
+            _log.info("%s refuses %s: %s", self.name, " ".join(options), cause)
+            return False
+        return True
 
     def _file(self, options: tuple[str, ...]) -> str:
         return hashlib.sha256(repr((self.name, options, usual_questions())).encode()).hexdigest()

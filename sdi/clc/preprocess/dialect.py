@@ -32,10 +32,12 @@ from sdi.clc.preprocess.probe import (
     is_question,
     listed_names,
 )
+from sdi.errors import BuildError, Status
 
 _log = logging.getLogger(__name__)
 _RESERVED = re.compile(r"__\w+__\Z|_[A-Z]\w*\Z|cl_\w+\Z|CL_\w+\Z")
 _UNDERSCORED = re.compile(r"__\w+\Z")
+_VERSION = "__OPENCL_C_VERSION__"
 _VERSIONS = {"100": "CL1.0", "110": "CL1.1", "120": "CL1.2", "300": "CL3.0"}
 _BY_QUOTES = {"x y z": Quotes.BLANK, "xyz": Quotes.REMOVED}
 _DEFAULT_WIDTH = 128
@@ -59,7 +61,7 @@ class Common:
         common: dict[str, str | None] = {}
         for question in questions:
             values = [each[question] for each in found]
-            if question in (WIDTH, "__OPENCL_C_VERSION__"):
+            if question in (WIDTH, _VERSION):
                 common[question] = min(values, key=lambda value: int(value or 0))
             else:
                 common[question] = values[0] if len(set(values)) == 1 else None
@@ -81,7 +83,19 @@ def common(parts: Sequence[Dialect]) -> Dialect:
 
 def default_standard(dialect: Dialect) -> str:
     """The value of ``-cl-std=`` that a program is compiled with that does not say."""
-    return _VERSIONS.get(dialect.answers(["__OPENCL_C_VERSION__"], ())["__OPENCL_C_VERSION__"] or "", "CL1.2")
+    return _VERSIONS.get(dialect.answers([_VERSION], ())[_VERSION] or "", "CL1.2")
+
+
+def require_standard(options: BuildOptions, dialect: Dialect) -> None:
+    """Raise BuildError where ``options`` ask for a version that not every device has and these don't.
+
+    Drivers of OpenCL 3.0 need not list OpenCL C 2.0 to take it, as PoCL does.
+    """
+    if options.standard == "CL2.0":
+        said = dialect.answers([_VERSION], ("-cl-std=CL2.0",))[_VERSION]
+        if said != "200":
+            what = "-cl-std=CL2.0: not all members have OpenCL C 2.0"
+            raise BuildError(f"error: {what}\n", Status.INVALID_BUILD_OPTIONS)
 
 
 def quotes_of(dialect: Dialect) -> Quotes:
@@ -159,7 +173,7 @@ class Definitions:
         language = self._language
         if name == "__OPENCL_VERSION__":
             return "300"
-        if name == "__OPENCL_C_VERSION__":
+        if name == _VERSION:
             return str(self._version)
         if name in language.extensions or (name in language.features and self._version >= 300):
             return text or "1"

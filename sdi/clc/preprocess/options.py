@@ -17,7 +17,7 @@ from sdi.errors import BuildError, Status
 
 _LETTER = re.compile(LETTER)
 _QUOTE = re.compile(r'(\\?)"')
-STANDARDS = {"CL1.0": 100, "CL1.1": 110, "CL1.2": 120, "CL3.0": 300}
+STANDARDS = {"CL1.0": 100, "CL1.1": 110, "CL1.2": 120, "CL2.0": 200, "CL3.0": 300}
 
 # Options that clang's parser understands and that a member's compiler gets too.
 SHARED_FLAGS = frozenset(
@@ -101,6 +101,14 @@ class BuildOptions:
         return STANDARDS[self.standard]
 
     @property
+    def read_as(self) -> str:
+        """The standard by which clang reads programs: of OpenCL C 2.0 an image has what it has of 3.0.
+
+        There is no generic address space, without which clang has no 2.0.
+        """
+        return "CL3.0" if self.standard == "CL2.0" else self.standard
+
+    @property
     def member_options(self) -> tuple[str, ...]:
         """What a member's compiler gets: no -D, no -I, no warnings.
 
@@ -153,7 +161,7 @@ def parse_options(
     ``working_directory``: where relative folders are meant from.  ``default``: the version where none is
     asked for.  ``quotes``: as the members' drivers have it.
     Raises BuildError with INVALID_BUILD_OPTIONS for what the specification does not know, and for
-    ``-cl-std=CL2.0`` and other versions that the image doesn't have.
+    versions that no image has.
     """
     base = working_directory or os.getcwd()
     defines: list[tuple[str, str]] = []

@@ -124,7 +124,7 @@ def test_members_get_the_options_that_change_code_and_no_others(options: str, me
     [
         "-cl-nv-verbose",
         "-foo",
-        "-cl-std=CL2.0",
+        "-cl-std=CL2.1",
         "-cl-std=",
         "-D",
         "-I",

@@ -12,11 +12,11 @@ from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.preprocess import nvidia_dialect
 from sdi.clc.preprocess.clang_dialect import clang_dialect
 from sdi.clc.preprocess.compiler import Compiler
-from sdi.clc.preprocess.dialect import Definitions, common, default_standard, quotes_of
+from sdi.clc.preprocess.dialect import Definitions, common, default_standard, quotes_of, require_standard
 from sdi.clc.preprocess.macros import MacroError, Origin
 from sdi.clc.preprocess.options import Quotes, parse_options
 from sdi.clc.preprocess.probe import Answers, answers, probe_text, usual_questions
-from sdi.errors import BuildError
+from sdi.errors import BuildError, Status
 
 
 class FakeCompiler:
@@ -67,6 +67,27 @@ def test_several_compilers_have_in_common_what_all_have_with_one_value() -> None
         "__SIZEOF_INT__": "4", "__clang_major__": None, "__x86_64__": None,
     }  # fmt: skip
     assert default_standard(both) == "CL1.2" and default_standard(kinds[0]) == "CL3.0"
+
+
+def test_opencl_c_2_is_there_where_all_members_compilers_have_it() -> None:
+    asked = parse_options("-cl-std=CL2.0 -w", None)
+    has, lacks, other = (
+        Compiler(name, FakeCompiler({"__OPENCL_C_VERSION__": said}, refused).ask)
+        for name, said, refused in (("a", "200", ""), ("b", "200", "__SDI_WIDTH__"), ("c", "300", ""))
+    )
+    require_standard(asked, has)
+    require_standard(parse_options("-cl-std=CL3.0", None), lacks)
+    for dialect in (common([has, lacks]), other):
+        with pytest.raises(BuildError, match=r"not all members have OpenCL C 2\.0") as failure:
+            require_standard(asked, dialect)
+        assert failure.value.status is Status.INVALID_BUILD_OPTIONS
+
+
+def test_a_compiler_that_refuses_options_is_not_asked_question_by_question() -> None:
+    compiler = FakeCompiler({"__clang__": "1"}, "__SDI_WIDTH__")
+    dialect = Compiler("one", compiler.ask)
+    assert dialect.answers(["__clang__"], ("-cl-std=CL2.0",)) == {"__clang__": None}
+    assert len(compiler.asked) == 2
 
 
 @pytest.mark.parametrize(
