@@ -30,7 +30,7 @@ _VECTOR_ACCESS = re.compile(r"(vload|vstore)(a)?(_half)?(2|3|4|8|16)?(?:_r(?:te|
 _CONVERT = re.compile(r"convert_[a-z]+(2|3|4|8|16)?(_sat)?(_r(te|tz|tp|tn))?\Z")
 _OUTERMOST = (("image1d_array", 1), ("image1d", 0), ("image2d_array", 2), ("image2d", 1), ("image3d", 2))
 """Which coordinate counts an image's slabs, by its type; the first that fits."""
-_MADE_OF_OTHERS = frozenset({"clamp", "abs", "mad24", "select"})
+_MADE_OF_OTHERS = frozenset({"clamp", "abs", "mad24", "mad_hi", "select"})
 
 
 class Builtins:
@@ -78,9 +78,10 @@ class Builtins:
         if name in OPERATIONS or name in _MADE_OF_OTHERS:
             return self._pure(name, values, arguments, node.type)
         if _CONVERT.match(name) and len(values) == 1:
-            if "_sat" in name:
-                return fresh(self.terms, node.type)
-            return self.run.operators.converted(values[0], arguments[0].type, node.type)
+            value = self._saturated(values[0], node.type) if "_sat" in name else values[0]
+            return self.run.operators.converted(value, arguments[0].type, node.type)
+        if name in ("any", "all") and len(values) == 1:
+            return self._signs(name, values[0], node.type)
         return fresh(self.terms, node.type)
 
     # -- geometry --------------------------------------------------------------------------------
@@ -222,9 +223,11 @@ class Builtins:
                     columns.append((value,) * result.count)
                 else:
                     return fresh(self.terms, result)
-            if name == "select" or name == "abs":
-                return fresh(self.terms, result)
             element = result.element
+            if name == "select":  # of components it is the sign that counts
+                columns[2] = tuple(self.run.operators.is_negative(chosen) for chosen in columns[2])
+            if name == "abs":
+                return fresh(self.terms, result)
             return tuple(self._scalar(name, list(parts), element) for parts in zip(*columns, strict=True))
         return self._scalar(name, values, result)
 
@@ -249,7 +252,32 @@ class Builtins:
         match name:
             case "clamp":
                 return operate(terms, "min", operate(terms, "max", *numbers[:2]), numbers[2])
-            case "mad24":
-                return terms.add(operate(terms, "mul24", *numbers[:2]), numbers[2])
+            case "mad24" | "mad_hi":
+                product = operate(terms, "mul24" if name == "mad24" else "mul_hi", *numbers[:2])
+                return terms.add(product, numbers[2])
             case _:
                 return operate(terms, name, *numbers)
+
+    def _saturated(self, value: Value, to: Type) -> Value:
+        """The nearest that ``to`` has to integers."""
+        if isinstance(value, tuple) and to.element is not None:
+            element = to.element
+            return tuple(self._saturated(each, element) for each in value)
+        kind = int_type(to)
+        if kind is None or not isinstance(value, int):
+            return None
+        own = self.terms.type(value)
+        for name, bound in (("max", max(kind.lo, own.lo)), ("min", min(kind.hi, own.hi))):
+            value = operate(self.terms, name, value, self.terms.const(bound, own))
+        return value
+
+    def _signs(self, name: str, value: Value, result: Type) -> Value:
+        """Whether any, or all, of some integers are negative."""
+        signs = [
+            self.run.operators.is_negative(each) for each in (value if isinstance(value, tuple) else (value,))
+        ]
+        known = [sign for sign in signs if isinstance(sign, int)]
+        kind = int_type(result)
+        if kind is None or len(known) < len(signs):
+            return fresh(self.terms, result)
+        return self.terms.convert(self.terms.join(known, TermOp.ANY if name == "any" else TermOp.ALL), kind)

@@ -190,7 +190,7 @@ class Expressions:
             case "!" if node.type.form is Form.INTEGER:
                 opposite = self.terms.negate(self.condition(child))
                 return self.terms.convert(opposite, int_type(node.type) or I32)
-            case "-" | "+" | "~":
+            case "-" | "+" | "~" | "!":
                 return self.operators.mapped(self.value(child), node.operator, node.type)
             case _:
                 self.value(child)
@@ -253,9 +253,8 @@ class Expressions:
 
     def _conditional(self, node: SyntaxNode) -> Value:
         if node.children[0].type.form is Form.VECTOR:
-            for child in node.children:
-                self.value(child)
-            return fresh(self.terms, node.type)
+            tested, one, two = (self.value(child) for child in node.children)
+            return self.operators.chosen(tested, one, two, node.type)
         test, then, other = node.children
         return self._either(test, then, other, node.type)
 

@@ -9,8 +9,8 @@ from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Machine
 from sdi.sampling.ops import OPERATIONS, operate
 from sdi.sampling.places import as_type, usual
-from sdi.sampling.terms import I32, Terms
-from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, int_type, is_bool
+from sdi.sampling.terms import I32, IntType, TermOp, Terms
+from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, int_type, is_bool, joined
 
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 
@@ -109,7 +109,8 @@ class Operators:
 
     def _vector(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
         element = result.element
-        if element is None or int_type(element) is None or operator in (*_COMPARISONS, "&&", "||"):
+        kind = int_type(element) if element is not None else None
+        if element is None or kind is None:
             return fresh(self.terms, result)
         count = result.count
         xs = a if isinstance(a, tuple) else (a,) * count
@@ -119,7 +120,22 @@ class Operators:
         x_type = left.element if isinstance(a, tuple) and left.element is not None else left
         y_type = right.element if isinstance(b, tuple) and right.element is not None else right
         pairs = zip(xs, ys, strict=True)
-        return tuple(self.operate(operator, x, x_type, y, y_type, element) for x, y in pairs)
+        if operator in ("&&", "||"):
+            found = [self._either_of(operator, x, y, element) for x, y in pairs]
+        else:
+            found = [self.operate(operator, x, x_type, y, y_type, element) for x, y in pairs]
+        if operator in (*_COMPARISONS, "&&", "||"):  # true is -1 in a component
+            found = [self.mapped(each, "-", element) for each in found]
+        return tuple(found)
+
+    def _either_of(self, operator: str, x: Value, y: Value, of: Type) -> Value:
+        kind = int_type(of)
+        if kind is None or not isinstance(x, int) or not isinstance(y, int):
+            return fresh(self.terms, of)
+        truths = [self.terms.truth(x), self.terms.truth(y)]
+        return self.terms.convert(
+            self.terms.join(truths, TermOp.ALL if operator == "&&" else TermOp.ANY), kind
+        )
 
     def _pointer_arithmetic(
         self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type
@@ -151,15 +167,36 @@ class Operators:
 
     def mapped(self, value: Value, operator: str, of: Type) -> Value:
         if isinstance(value, tuple) and of.element is not None:
-            return tuple(self.mapped(v, operator, of.element) for v in value)
+            element = of.element
+            found = tuple(self.mapped(v, operator, element) for v in value)
+            return tuple(self.mapped(v, "-", element) for v in found) if operator == "!" else found
         kind = int_type(of)
         if not isinstance(value, int) or kind is None:
             return fresh(self.terms, of)
+        if operator == "!":
+            return self.terms.convert(self.terms.negate(self.terms.truth(value)), kind)
         value = self.terms.convert(value, kind)
         if operator == "+":
             return value
         negative = self.terms.scale(value, -1)
         return negative if operator == "-" else self.terms.add(negative, self.terms.const(-1, kind))
+
+    def is_negative(self, value: Value) -> Value:
+        """Whether an integer is negative, as a truth value; so is a component that is true."""
+        if not isinstance(value, int):
+            return None
+        signed = IntType(self.terms.type(value).bits, True)
+        return self.terms.less(self.terms.convert(value, signed), self.terms.const(0, signed))
+
+    def chosen(self, tested: Value, then: Value, other: Value, of: Type) -> Value:
+        """``tested ? then : other`` for vectors, component by component."""
+        if not (isinstance(tested, tuple) and isinstance(then, tuple) and isinstance(other, tuple)):
+            return fresh(self.terms, of)
+        found: list[Value] = []
+        for test, one, two in zip(tested, then, other, strict=True):
+            sign = self.is_negative(test)
+            found.append(joined(self.terms, sign, one, two) if isinstance(sign, int) else None)
+        return tuple(found) if None not in found else fresh(self.terms, of)
 
     def stepped(self, old: Value, of: Type, by: int) -> Value:
         if isinstance(old, PointerValue):

@@ -347,6 +347,22 @@ def _multiplied_24(
     return made.product(a, b, term)
 
 
+def _high_halves(kind: IntType, a: Array, b: Array) -> Array:
+    wide = np.int64 if kind.bits < 64 else object
+    found: Array = (a.astype(wide) * b.astype(wide) >> kind.bits).astype(a.dtype)
+    return found
+
+
+def _high_half(made: ExprMaker, term: int, kind: IntType, a: AffineExpr, b: AffineExpr) -> AffineExpr | None:
+    return None if a[1] and b[1] else made.floor(made.product(a, b, term), 1 << kind.bits, term)
+
+
+def _leading_zeros(kind: IntType, a: Array) -> Array:
+    whole = a.astype(f"u{kind.bits // 8}")
+    found: Array = kind.bits - sum((whole >> bit != 0).astype(a.dtype) for bit in range(kind.bits))
+    return found
+
+
 for _each in (
     Operation("/", _quotient, quotients, _divided, _simpler_division, level=5),
     Operation("%", _remainder, _remainders, _remaining, _simpler_remainder, level=5),
@@ -372,5 +388,12 @@ for _each in (
     Operation("min", lambda _, *n: min(n), lambda _, *n: np.minimum(*n), _least, _same, commutes=True),
     Operation("max", lambda _, *n: max(n), lambda _, *n: np.maximum(*n), _greatest, _same, commutes=True),
     Operation("mul24", _product_24, _products_24, _multiplied_24, commutes=True),
+    Operation("mul_hi", lambda kind, x, y: x * y >> kind.bits, _high_halves, _high_half, commutes=True),
+    Operation(
+        "clz",
+        lambda kind, x: kind.bits - (int(x) & ((1 << kind.bits) - 1)).bit_length(),
+        _leading_zeros,
+        lambda made, term, kind, _: made.fresh_unknown(term, kind, (0, kind.bits)),
+    ),
 ):
     register(_each)

@@ -235,4 +235,14 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
             launch((12, 8), (4, 4), [B(70), B(90), B(99), I(7), I(11), I(k), L(64), L(64)]) for k in (5, 8)
         ],
     },
+    "vectors": {
+        "any_beyond": [launch((8, 8), (4, 2), [B(64), V(*size)]) for size in ((8, 8), (5, 3), (0, 4))],
+        "all_within": [launch((8, 8), (4, 2), [B(64), V(*size)]) for size in ((7, 7), (5, 3), (-1, 4))],
+        "not_all_within": [launch((8, 8), (4, 2), [B(64), U(n)]) for n in (0, 2, 6, 9)],
+        "components_of_conditions": [launch((8, 8), (4, 2), [B(80), I(n)]) for n in (4, 6)],
+        "chosen_by_components": [launch((8, 8), (4, 2), [B(64), I(n)]) for n in (0, 3, 8)],
+        "high_halves": [launch(16, 4, [B(272), U(n)]) for n in (0, 0x40000000, 0xFFFFFFFF)],
+        "leading_zeros": [launch(16, 4, [B(272), I(n)]) for n in (1, 5, 200)],
+        "nearest": [launch(16, 4, [B(384), I(n)]) for n in (-1, 7, 20)],
+    },
 }

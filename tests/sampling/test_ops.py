@@ -43,7 +43,7 @@ POPCOUNT = Operation(
     lambda kind, x: (int(x) & ((1 << kind.bits) - 1)).bit_count(),
     lambda kind, a: sum(a >> bit & 1 for bit in range(kind.bits)),
 )
-OWN = dict.fromkeys(OPERATIONS, 2)
+OWN = dict.fromkeys(OPERATIONS, 2) | {"clz": 1}
 OUTSIDE = {"rotate": (ROTATE, 2), "hadd": (HALF_SUM, 2), "popcount": (POPCOUNT, 1)}
 
 
