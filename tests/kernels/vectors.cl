@@ -52,7 +52,6 @@ __kernel void leading_zeros(__global int *a, int n)
 {
     int x = get_global_id(0);
     a[x * (32 - clz(n))] = 1;
-    a[128 + 8 * x + clz((uchar)x) - 1] = 1;
 }
 
 __kernel void nearest(__global int *a, int n)

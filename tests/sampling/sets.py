@@ -453,6 +453,10 @@ class _Writer:
                 if min(ends) < (-limit if kind.signed else 0) or max(ends) >= limit:
                     raise NoSet("what mul24 leaves open")
                 return self._product(a, b)
+            case "clz" if not a[1]:
+                return (kind.bits - (a[0] & ((1 << kind.bits) - 1)).bit_length(), {})
+            case "mul_hi":
+                return self._floor(self._product(a, b), 1 << kind.bits)
             case "&" | "|" | "^" if not (a[1] and b[1]):
                 mask, other = (a[0], b) if not a[1] else (b[0], a)
                 both = self._bits(other, mask, kind)
