@@ -23,12 +23,12 @@ def _stride(pointer: Type) -> int:
     return 1 if element.form is Form.VOID else element.nbytes
 
 
-def _quotient(terms: Terms, distance: int, stride: int) -> int:
-    """A multiple of ``stride``, divided by it."""
+def _quotient(terms: Terms, distance: int, stride: int) -> int | None:
+    """A distance in elements of ``stride`` bytes; None where it is not seen to be a multiple of them."""
     constant, parts = terms.parts(distance)
-    if constant % stride == 0 and all(factor % stride == 0 for factor in parts.values()):
-        return terms.sum(constant // stride, {t: f // stride for t, f in parts.items()}, I64)
-    return operate(terms, "/", distance, terms.const(stride, I64))
+    if not stride or any(factor % stride for factor in (constant, *parts.values())):
+        return None
+    return terms.sum(constant // stride, {t: f // stride for t, f in parts.items()}, I64)
 
 
 class Operators:
@@ -155,11 +155,15 @@ class Operators:
         distance, stride, kind = self._distance(a, b), _stride(left), int_type(result)
         if distance is None or kind is None:
             return fresh(self.terms, result)
-        if operator in _COMPARISONS:
-            return self.terms.convert(self._compared(operator, distance, self.machine.zero), kind)
+        elements = _quotient(self.terms, distance, stride)
+        if operator in _COMPARISONS:  # in elements, as a loop may run until two are equal
+            steps = distance if elements is None else elements
+            return self.terms.convert(self._compared(operator, steps, self.machine.zero), kind)
         if operator != "-" or not stride:
             return fresh(self.terms, result)
-        return self.terms.convert(_quotient(self.terms, distance, stride), kind)
+        if elements is None:
+            elements = operate(self.terms, "/", distance, self.terms.const(stride, I64))
+        return self.terms.convert(elements, kind)
 
     def _distance(self, a: Value, b: Value) -> int | None:
         """How many bytes a pointer is after another one into the same object; None where nobody knows.
