@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.ops import operate
 from sdi.sampling.terms import I64, TermOp, Terms
-from sdi.sampling.values import PointerValue, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,6 @@ def trip_count(terms: Terms, condition: int, counter: int) -> int | None:
     return terms.select(first, trips, terms.const(0, wide))
 
 
-def roots_of(value: Value) -> list[int]:
-    """What a pointer may point into."""
-    return [root for root, _ in value.choices] if isinstance(value, PointerValue) else []
-
-
 def _undecayed(node: SyntaxNode) -> SyntaxNode:
     """An array before it became a pointer to its first item."""
     while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.children) == 1:
@@ -92,6 +86,13 @@ def is_item(node: SyntaxNode) -> bool:
             return False
         node = node.children[0]
     return True
+
+
+def is_whole(node: SyntaxNode) -> bool:
+    """Whether an lvalue is a variable and no part of one."""
+    while node.kind is NodeKind.PAREN and len(node.children) == 1:
+        node = node.children[0]
+    return node.kind is NodeKind.DECL_REF
 
 
 def variable_of(node: SyntaxNode) -> int:
