@@ -88,11 +88,13 @@ def is_item(node: SyntaxNode) -> bool:
     return True
 
 
-def is_whole(node: SyntaxNode) -> bool:
-    """Whether an lvalue is a variable and no part of one."""
-    while node.kind is NodeKind.PAREN and len(node.children) == 1:
+def record_of(node: SyntaxNode) -> Type | None:
+    """The type of the structure that an lvalue is, or a member of by names only; None: it is neither."""
+    while node.kind is not NodeKind.DECL_REF:
+        if node.kind not in (NodeKind.PAREN, NodeKind.MEMBER_REF) or len(node.children) != 1:
+            return None
         node = node.children[0]
-    return node.kind is NodeKind.DECL_REF
+    return node.type if node.type.form is Form.RECORD else None
 
 
 def variable_of(node: SyntaxNode) -> int:

@@ -202,7 +202,8 @@ class Expressions:
                 return place.pointer
             case Variable():
                 own = PointerValue(((root_of(place.declaration), self.machine.zero),))
-                return own if not place.path else self.machine.indexed(own, None, 1)
+                at = self.pointees.offset(place)
+                return self.machine.indexed(own, None, 1) if at is None else self.machine.moved(own, at)
             case Swizzle():
                 base = self._address(place.base)
                 return self.machine.indexed(base, None, 1) if isinstance(base, PointerValue) else None
@@ -499,7 +500,7 @@ class Expressions:
                 return self.pointees.typed(place.value, of)
             case Swizzle():
                 whole: Value
-                if isinstance(place.base, Memory):
+                if isinstance(place.base, Memory) and self.pointees.of(place.base.pointer) is None:
                     self._touch_components(place, place.base, Mode.READ, node)
                     whole = None
                 else:
@@ -533,8 +534,8 @@ class Expressions:
                 self.machine.touch(place.pointer, place.space, Mode.WRITE, of.nbytes, node.begin, dense)
             case Variable():
                 self._assign(place.declaration, place.path, value)
-            case Swizzle() if isinstance(place.base, Memory):
-                self._touch_components(place, place.base, Mode.WRITE, node)
+            case Swizzle(base=Memory() as base) if self.pointees.of(base.pointer) is None:
+                self._touch_components(place, base, Mode.WRITE, node)
             case Swizzle():
                 old = self.load(place.base, place.vector, node)
                 if not isinstance(old, tuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sdi.clc.frontend.syntax import Form, Type
 from sdi.sampling.layout import Layouts, name_of
 from sdi.sampling.machine import Machine
-from sdi.sampling.places import Path, with_part
+from sdi.sampling.places import Path, Variable, with_part
 from sdi.sampling.values import (
     PRIVATE_MEMORY,
     ArrayValue,
@@ -37,6 +37,16 @@ class Pointees:
         root, offset = pointer.choices[0]
         return (declaration_of(root), offset) if root < PRIVATE_MEMORY else None
 
+    def offset(self, place: Variable) -> int | None:
+        """How many bytes from its start a part of a variable begins; None: not known."""
+        record, at = self.records.get(place.declaration), 0
+        for name in place.path:
+            fields = self._layouts.fields(record) if record is not None else None
+            if fields is None or str(name) not in fields:
+                return None
+            record, at = fields[str(name)].type, at + fields[str(name)].offset
+        return at
+
     def typed(self, value: Value, of: Type) -> Value:
         """A known value, or a fresh one of the right type."""
         kind = int_type(of)
@@ -60,6 +70,8 @@ class Pointees:
                 return self.typed(part, of)
             case int() if at == 0:
                 return self.typed(value, of)
+            case PointerValue() if at == 0 and of.form is Form.POINTER:
+                return value
             case _:
                 return fresh(self._terms, of)
 
@@ -77,6 +89,8 @@ class Pointees:
                 env[declaration] = with_part(old, path, self.typed(value, of))
             case int() if at == 0 and int_type(of) == self._terms.type(old):
                 env[declaration] = self.typed(value, of)
+            case PointerValue() if at == 0 and of.form is Form.POINTER:
+                env[declaration] = value
             case _:
                 env[declaration] = None
 

@@ -15,8 +15,8 @@ from sdi.sampling.control import (
     Chain,
     has_label,
     is_item,
-    is_whole,
     leaves,
+    record_of,
     trip_count,
     variable_of,
 )
@@ -113,13 +113,10 @@ class Statements:
                 name, of = variable_of(node.children[0]), node.children[0].type
                 if name:
                     self.machine.exposed.add(name)
-                    if (
-                        of.form is Form.RECORD
-                        and self.expressions.layouts.is_disjoint(of)
-                        and is_whole(node.children[0])
-                    ):
-                        self.expressions.pointees.records[name] = of
-                    elif of.form is not Form.INTEGER or not is_item(node.children[0]):
+                    record = record_of(node.children[0])
+                    if record is not None and self.expressions.layouts.is_disjoint(record):
+                        self.expressions.pointees.records[name] = record
+                    elif of.form not in (Form.INTEGER, Form.POINTER) or not is_item(node.children[0]):
                         self.machine.sticky.add(name)
 
     # -- statements ------------------------------------------------------------------------------
@@ -405,7 +402,7 @@ class Statements:
         del machine.guards[guards:]
         machine.dead = False
         finals, machine.env = machine.env, before
-        originals = machine.copied(before)
+        originals = {name: before[name] for name in changed}
         if is_touching:
             self._test(condition)
         self._forget(changed)

@@ -210,6 +210,10 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "several_by_index": [launch(16, 4, [B(48), B(48), B(16), I(n)]) for n in (0, 1)],
         "several_in_loop": [launch(16, 4, [B(80), B(80), I(n)]) for n in (0, 1, 2, 3)],
         "several_ends": [launch(16, 4, [B(128), I(n)]) for n in (0, 1, 5)],
+        "pointers_to_pointers": [launch(16, 4, [B(240), I(n)]) for n in (0, 1, 3)],
+        "views_in_views": [launch(16, 4, [B(80)])],
+        "parts_of_views": [launch(16, 4, [B(80), B(80), I(n)]) for n in (0, 1, 5)],
+        "half_a_pointer": [launch(16, 4, [B(16), B(16)])],
     },
     "quasi": {
         "remainder_twice": [launch(40, 5, [B(320), B(320), I(1)])],

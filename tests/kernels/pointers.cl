@@ -437,3 +437,74 @@ __kernel void several_ends(__global int *a, int n)
     for (; ends[0] < ends[1]; ends[0]++)
         *ends[0] = 1;
 }
+
+void advance_both(__global int **one, View *other)
+{
+    ++*one;
+    other->p += 2;
+}
+
+__kernel void pointers_to_pointers(__global int *a, int n)
+{
+    __global int *p = a + 4 * get_global_id(0), *q[2] = {p + 64, p + 65};
+    View v = {p + 128, 1};
+    advance_both(&p, &v);
+    *p = 1;
+    advance_both(&q[1], &v);
+    *q[1] = 2;
+    *q[0] = 3;
+    for (int i = 0; i < n; i++)
+        advance_both(&p, &v);
+    *p = 4;
+    *v.p = 5;
+}
+
+typedef struct {
+    int before;
+    View first, second;
+    int2 size;
+} Views;
+
+void set_views(Views *views, __global int *a)
+{
+    views->first.p = a;
+    views->second = views->first;
+    views->second.p += 32;
+    views->size.y = 2;
+    put(&views->first, views->size.x);
+}
+
+__kernel void views_in_views(__global int *a)
+{
+    Views views;
+    views.first.s = 1;
+    views.size = (int2)(get_global_id(0), 1);
+    set_views(&views, a);
+    views.second.p[views.size.x] = 2;
+    put(&views.second, views.size.x + 16);
+}
+
+__kernel void parts_of_views(__global int *a, __global int *b, int n)
+{
+    int x = get_global_id(0);
+    Views views = {0, {a, 1}, {b, 1}, (int2)(1, 2)};
+    int *s = &views.second.s, *far = (int *)&views.first;
+    __global int **p = &views.first.p;
+    *s = 2;
+    *p += 32;
+    put(&views.second, x);
+    put(&views.first, x);
+    for (int i = 0; i < n; i++)
+        *s += 1;
+    put(&views.second, 1);
+    *(far + 2) = 2;
+    put(&views.first, x);
+}
+
+__kernel void half_a_pointer(__global int *a, __global const int *b)
+{
+    View v = {a, 1};
+    int *upper = (int *)&v + 1;
+    *upper += b[0] & 0;
+    put(&v, get_global_id(0));
+}
