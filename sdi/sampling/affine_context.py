@@ -477,10 +477,12 @@ class AffineContext:
         best = INFINITY
         for constant, parts in exprs:
             slope = parts.get(variable, 0)
-            if slope < 0:
+            if slope:
                 _, hi = interval((constant, {v: c for v, c in parts.items() if v != variable}), self.ranges)
-                if is_finite(hi):
-                    best = min(best, hi // -slope if hi >= 0 else -1)
+                if hi < 0:  # not even in the first one
+                    return -1
+                if slope < 0 and is_finite(hi):
+                    best = min(best, hi // -slope)
         return best
 
     def _unequal(self, found: list[list[AffineExpr]], variable: int) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.ops import operate
 from sdi.sampling.terms import I64, TermOp, Terms
-from sdi.sampling.values import PointerValue, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,6 @@ def trip_count(terms: Terms, condition: int, counter: int) -> int | None:
     return terms.select(first, trips, terms.const(0, wide))
 
 
-def roots_of(value: Value) -> list[int]:
-    """What a pointer may point into."""
-    return [root for root, _ in value.choices] if isinstance(value, PointerValue) else []
-
-
 def _undecayed(node: SyntaxNode) -> SyntaxNode:
     """An array before it became a pointer to its first item."""
     while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.children) == 1:
@@ -92,6 +86,15 @@ def is_item(node: SyntaxNode) -> bool:
             return False
         node = node.children[0]
     return True
+
+
+def record_of(node: SyntaxNode) -> Type | None:
+    """The type of the structure that an lvalue is, or a member of by names only; None: it is neither."""
+    while node.kind is not NodeKind.DECL_REF:
+        if node.kind not in (NodeKind.PAREN, NodeKind.MEMBER_REF) or len(node.children) != 1:
+            return None
+        node = node.children[0]
+    return node.type if node.type.form is Form.RECORD else None
 
 
 def variable_of(node: SyntaxNode) -> int:

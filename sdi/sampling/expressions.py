@@ -23,15 +23,14 @@ from sdi.sampling.places import (
     size_of,
     with_part,
 )
+from sdi.sampling.pointees import Pointees
 from sdi.sampling.terms import I32, U64, IntType, TermOp
 from sdi.sampling.values import (
     HARMLESS,
-    PRIVATE_MEMORY,
     ArrayValue,
     PointerValue,
     RecordValue,
     Value,
-    declaration_of,
     fresh,
     int_type,
     joined,
@@ -53,6 +52,7 @@ class Expressions:
         self.machine = machine
         self.terms = machine.terms
         self.layouts = Layouts(tree)
+        self.pointees = Pointees(machine, self.layouts)
         self.operators = Operators(machine)
         self._inline = inline
         self._builtins = Builtins(self)
@@ -202,7 +202,8 @@ class Expressions:
                 return place.pointer
             case Variable():
                 own = PointerValue(((root_of(place.declaration), self.machine.zero),))
-                return own if not place.path else self.machine.indexed(own, None, 1)
+                at = self.pointees.offset(place)
+                return self.machine.indexed(own, None, 1) if at is None else self.machine.moved(own, at)
             case Swizzle():
                 base = self._address(place.base)
                 return self.machine.indexed(base, None, 1) if isinstance(base, PointerValue) else None
@@ -334,12 +335,13 @@ class Expressions:
         for operand, value in zip(operands, values, strict=True):
             if isinstance(value, ArrayValue):
                 items += value.items
-            elif int_type(of.element) == empty.kind and operand.type.form is Form.INTEGER:
+            elif empty.holds(of.element) and operand.type.form is of.element.form:
                 items.append(self.operators.converted(value, operand.type, of.element))
             else:
-                return None  # braces left out, a text, or no integer
+                return None  # braces left out, a text, or another type
         rest = len(empty.items) - len(items)
-        items += (self.terms.const(0, empty.kind),) * rest
+        zero = PointerValue(()) if empty.kind is None else self.terms.const(0, empty.kind)
+        items += (zero,) * rest
         return ArrayValue(empty.kind, tuple(items)) if rest >= 0 else None
 
     # -- calls -----------------------------------------------------------------------------------
@@ -478,9 +480,9 @@ class Expressions:
             case Memory():
                 if of.form is Form.ARRAY:
                     return place.pointer
-                private = self._private(place.pointer)
+                private = self.pointees.of(place.pointer)
                 if private is not None:
-                    return self._followed(*private, of)
+                    return self.pointees.load(*private, of)
                 if of.form is not Form.FUNCTION:
                     self.machine.touch(place.pointer, place.space, Mode.READ, of.nbytes, node.begin)
                 return fresh(terms, of)
@@ -492,12 +494,12 @@ class Expressions:
                     value = (
                         value.get(step) if isinstance(value, RecordValue) and isinstance(step, str) else None
                     )
-                return self._typed(value, of)
+                return self.pointees.typed(value, of)
             case Temporary():
-                return self._typed(place.value, of)
+                return self.pointees.typed(place.value, of)
             case Swizzle():
                 whole: Value
-                if isinstance(place.base, Memory):
+                if isinstance(place.base, Memory) and self.pointees.of(place.base.pointer) is None:
                     self._touch_components(place, place.base, Mode.READ, node)
                     whole = None
                 else:
@@ -505,51 +507,7 @@ class Expressions:
                 if not isinstance(whole, tuple) or max(place.indices) >= len(whole):
                     return fresh(terms, of)
                 found = tuple(whole[i] for i in place.indices)
-                return found if of.form is Form.VECTOR else self._typed(found[0], of)
-
-    def _private(self, pointer: Value) -> tuple[int, int] | None:
-        """The private variable that ``pointer`` points to, and where in it, as a term."""
-        if not isinstance(pointer, PointerValue) or len(pointer.choices) != 1:
-            return None
-        root, offset = pointer.choices[0]
-        return (declaration_of(root), offset) if root < PRIVATE_MEMORY else None
-
-    def _followed(self, declaration: int, offset: int, of: Type) -> Value:
-        """What is known of a part of a private variable that a pointer points to."""
-        value, at = self.machine.env.get(declaration), self.terms.value(offset)
-        if declaration in self.machine.sticky or at is None:
-            return fresh(self.terms, of)
-        match value:
-            case ArrayValue() if int_type(of) == value.kind and (number := value.at(at)) is not None:
-                return self._typed(value.items[number], of)
-            case int() if at == 0:
-                return self._typed(value, of)
-            case _:
-                return fresh(self.terms, of)
-
-    def _follow(self, declaration: int, offset: int, of: Type, value: Value) -> None:
-        """Note what is stored through a pointer to a private variable."""
-        env, at = self.machine.env, self.terms.value(offset)
-        if declaration not in env:
-            return
-        old = env[declaration]
-        match old:
-            case ArrayValue() if at is not None and int_type(of) == old.kind:
-                number = old.at(at)
-                env[declaration] = None if number is None else old.replaced(number, self._typed(value, of))
-            case int() if at == 0 and int_type(of) == self.terms.type(old):
-                env[declaration] = self._typed(value, of)
-            case _:
-                env[declaration] = None
-
-    def _typed(self, value: Value, of: Type) -> Value:
-        """A known value, or a fresh one of the right type."""
-        kind = int_type(of)
-        if kind is not None:
-            return (
-                value if isinstance(value, int) and self.terms.type(value) == kind else fresh(self.terms, of)
-            )
-        return fresh(self.terms, of) if value is None else value
+                return found if of.form is Form.VECTOR else self.pointees.typed(found[0], of)
 
     def _touch_components(self, place: Swizzle, base: Memory, mode: Mode, node: SyntaxNode) -> None:
         element = place.vector.element
@@ -568,15 +526,15 @@ class Expressions:
     def store(self, place: Place, of: Type, value: Value, node: SyntaxNode) -> None:
         """Put a value at a place."""
         match place:
-            case Memory() if (private := self._private(place.pointer)) is not None:
-                self._follow(*private, of, value)
+            case Memory() if (private := self.pointees.of(place.pointer)) is not None:
+                self.pointees.store(*private, of, value)
             case Memory():
                 dense = self.layouts.is_dense(of)
                 self.machine.touch(place.pointer, place.space, Mode.WRITE, of.nbytes, node.begin, dense)
             case Variable():
                 self._assign(place.declaration, place.path, value)
-            case Swizzle() if isinstance(place.base, Memory):
-                self._touch_components(place, place.base, Mode.WRITE, node)
+            case Swizzle(base=Memory() as base) if self.pointees.of(base.pointer) is None:
+                self._touch_components(place, base, Mode.WRITE, node)
             case Swizzle():
                 old = self.load(place.base, place.vector, node)
                 if not isinstance(old, tuple):
@@ -587,7 +545,7 @@ class Expressions:
                     if index < len(parts):
                         known = new[at] if at < len(new) else None
                         element = place.vector.element
-                        parts[index] = self._typed(known, element) if element is not None else None
+                        parts[index] = self.pointees.typed(known, element) if element is not None else None
                 self.store(place.base, place.vector, tuple(parts), node)
             case Temporary():
                 raise GaveUp("stores to a place that the analysis has no model of", node.begin)

@@ -7,13 +7,12 @@ from sdi.sampling.values import ArrayValue, PointerValue, RecordValue, Value
 
 
 def placeholder(terms: Terms, value: Value) -> Value:
-    """Anything of the same kind; a pointer to the same root."""
+    """Anything of the same kind; a pointer to the same roots."""
     match value:
         case int():
             return terms.unknown(terms.type(value))
-        case PointerValue() if len(value.choices) == 1:
-            root, _ = value.choices[0]
-            return PointerValue(((root, terms.unknown(I64)),))
+        case PointerValue():
+            return value.at([terms.unknown(I64) for _ in value.choices])
         case tuple():
             return tuple(placeholder(terms, v) for v in value)
         case RecordValue():
@@ -27,13 +26,18 @@ def placeholder(terms: Terms, value: Value) -> Value:
 def loosened(head: Value, end: Value) -> Value:
     """``head`` with pointers that an iteration has point elsewhere, or nobody knows where, as unknown."""
     match head, end:
-        case PointerValue(), PointerValue() if [r for r, _ in head.choices] == [r for r, _ in end.choices]:
+        case PointerValue(), PointerValue() if head.is_beside(end):
             return head
         case PointerValue(), _:
             return None
         case RecordValue(), _:
             ends = end if isinstance(end, RecordValue) else RecordValue(())
             return RecordValue(tuple((n, loosened(v, ends.get(n))) for n, v in head.fields))
+        case ArrayValue(), _:
+            items = end.items if isinstance(end, ArrayValue) else (None,) * len(head.items)
+            return ArrayValue(
+                head.kind, tuple(loosened(v, e) for v, e in zip(head.items, items, strict=True))
+            )
         case _:
             return head
 
@@ -56,11 +60,9 @@ def at_iteration(terms: Terms, start: Value, head: Value, end: Value, mark: int,
     match start, head, end:
         case int(), int(), int() if terms.type(start) == terms.type(end):
             return _term_at(terms, start, head, end, mark, counter)
-        case PointerValue(), PointerValue(), PointerValue() if len(start.choices) == len(end.choices) == 1:
-            (root, first), (_, middle), (other, last) = start.choices[0], head.choices[0], end.choices[0]
-            if root != other:
-                return None
-            return PointerValue(((root, _term_at(terms, first, middle, last, mark, counter)),))
+        case PointerValue(), PointerValue(), PointerValue() if start.is_beside(end):
+            offsets = zip(start.offsets, head.offsets, end.offsets, strict=True)
+            return start.at([_term_at(terms, *each, mark, counter) for each in offsets])
         case tuple(), tuple(), tuple() if len(start) == len(end):
             parts = zip(start, head, end, strict=True)
             return tuple(at_iteration(terms, s, h, e, mark, counter) for s, h, e in parts)
@@ -97,10 +99,11 @@ def after_loop(terms: Terms, value: Value, counter: int, trips: int) -> Value:
                     return terms.unknown(kind, data=False)
                 total = terms.add(total, terms.scale(part, factor))
             return total
-        case PointerValue() if len(value.choices) == 1:
-            root, offset = value.choices[0]
-            after = after_loop(terms, offset, counter, trips)
-            return PointerValue(((root, after),)) if isinstance(after, int) else None
+        case PointerValue():
+            if any(terms.mentions(condition, counter) for condition in value.conditions):
+                return None
+            after = [after_loop(terms, offset, counter, trips) for offset in value.offsets]
+            return value.at([each for each in after if isinstance(each, int)])
         case tuple():
             return tuple(after_loop(terms, v, counter, trips) for v in value)
         case RecordValue():
@@ -109,6 +112,36 @@ def after_loop(terms: Terms, value: Value, counter: int, trips: int) -> Value:
             return ArrayValue(value.kind, tuple(after_loop(terms, v, counter, trips) for v in value.items))
         case _:
             return None
+
+
+def after_any(terms: Terms, original: Value, start: Value, ends: tuple[Value, ...]) -> Value:
+    """A variable after a loop of which nobody knows how often it runs.
+
+    ``original``: before it; ``start``: at iteration t; ``ends``: where that ends, or leaves the loop.
+    """
+    if start == original and all(end == original for end in ends):
+        return original
+    match original, start:
+        case PointerValue(), PointerValue() if all(
+            isinstance(end, PointerValue) and original.is_beside(start) and original.is_beside(end)
+            for end in ends
+        ):
+            return placeholder(terms, original)
+        case RecordValue(), RecordValue():
+            parts = [end if isinstance(end, RecordValue) else RecordValue(()) for end in ends]
+            found: list[tuple[str, Value]] = []
+            for name, value in original.fields:
+                each = tuple(part.get(name) for part in parts)
+                found.append((name, after_any(terms, value, start.get(name), each)))
+            return RecordValue(tuple(found))
+        case ArrayValue(), ArrayValue() if all(isinstance(end, ArrayValue) for end in ends):
+            rows = [end.items for end in ends if isinstance(end, ArrayValue)]
+            items = zip(original.items, start.items, *rows, strict=True)
+            return ArrayValue(
+                original.kind, tuple(after_any(terms, first, at, tuple(rest)) for first, at, *rest in items)
+            )
+        case _:
+            return forgotten(terms, original)
 
 
 def _term_at(terms: Terms, start: int, head: int, end: int, mark: int, counter: int) -> int:

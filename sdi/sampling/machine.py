@@ -193,12 +193,14 @@ class Machine:
         if not isinstance(pointer, PointerValue):
             self.unknown.append(UnknownAccess(space, mode, at))
             return
-        is_definite = is_definite and len(pointer.choices) == 1
-        for root, choice in pointer.choices:
+        for number, (root, choice) in enumerate(pointer.choices):
             if root < 0:
                 continue
+            chosen = pointer.conditions[number : number + 1]
+            if any(self.terms.value(condition) == 0 for condition in chosen):
+                continue
             for conditions, offset in cases(self.terms, choice):
-                guards, loops = (*self.guards, *conditions), tuple(self.loops)
+                guards, loops = (*self.guards, *chosen, *conditions), tuple(self.loops)
                 self.terms.operations += len(guards)
                 self.accesses.append(
                     Access(root, mode, offset, nbytes, guards, loops, is_definite, at, update)
@@ -219,10 +221,7 @@ class Machine:
         """The pointer plus a constant number of bytes."""
         if nbytes == 0:
             return pointer
-        step = self.terms.const(nbytes, I64)
-        return PointerValue(
-            tuple((r, o if r == PRIVATE_MEMORY else self.terms.add(o, step)) for r, o in pointer.choices)
-        )
+        return self._shifted(pointer, self.terms.const(nbytes, I64))
 
     def indexed(self, pointer: PointerValue, index: Value, stride: int, sign: int = 1) -> PointerValue:
         """The pointer plus ``index`` elements of ``stride`` bytes."""
@@ -231,10 +230,10 @@ class Machine:
             index = terms.convert(index, I64)
         else:
             index = terms.unknown(I64)
-        step = terms.scale(index, stride * sign)
-        return PointerValue(
-            tuple((r, o if r == PRIVATE_MEMORY else terms.add(o, step)) for r, o in pointer.choices)
-        )
+        return self._shifted(pointer, terms.scale(index, stride * sign))
+
+    def _shifted(self, pointer: PointerValue, step: int) -> PointerValue:
+        return pointer.at([o if r == PRIVATE_MEMORY else self.terms.add(o, step) for r, o in pointer.choices])
 
     def unify(self, condition: int, first: int, middle: int, guards: int) -> None:
         """Writes of the same bytes on both sides of an ``if`` happen without its guard.

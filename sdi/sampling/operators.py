@@ -9,10 +9,26 @@ from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Machine
 from sdi.sampling.ops import OPERATIONS, operate
 from sdi.sampling.places import as_type, usual
-from sdi.sampling.terms import I32, IntType, TermOp, Terms
-from sdi.sampling.values import PointerValue, RecordValue, Value, fresh, int_type, is_bool, joined
+from sdi.sampling.terms import I32, I64, IntType, TermOp, Terms
+from sdi.sampling.values import HARMLESS, PointerValue, RecordValue, Value, fresh, int_type, is_bool, joined
 
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
+
+
+def _stride(pointer: Type) -> int:
+    """How far apart elements are that a pointer points to; 0: not known."""
+    element = pointer.element
+    if element is None:
+        return 0
+    return 1 if element.form is Form.VOID else element.nbytes
+
+
+def _quotient(terms: Terms, distance: int, stride: int) -> int | None:
+    """A distance in elements of ``stride`` bytes; None where it is not seen to be a multiple of them."""
+    constant, parts = terms.parts(distance)
+    if not stride or any(factor % stride for factor in (constant, *parts.values())):
+        return None
+    return terms.sum(constant // stride, {t: f // stride for t, f in parts.items()}, I64)
 
 
 class Operators:
@@ -79,21 +95,9 @@ class Operators:
         terms = self.terms
         if operator in _COMPARISONS:
             common = usual(terms.type(a), terms.type(b))
-            a, b = terms.convert(a, common), terms.convert(b, common)
-            match operator:
-                case "<":
-                    found = terms.less(a, b)
-                case ">":
-                    found = terms.less(b, a)
-                case "<=":
-                    found = terms.negate(terms.less(b, a))
-                case ">=":
-                    found = terms.negate(terms.less(a, b))
-                case "==":
-                    found = terms.equal(a, b)
-                case _:
-                    found = terms.negate(terms.equal(a, b))
-            return terms.convert(found, kind)
+            return terms.convert(
+                self._compared(operator, terms.convert(a, common), terms.convert(b, common)), kind
+            )
         if operator in ("<<", ">>"):
             return operate(terms, operator, terms.convert(a, kind), b)
         a, b = terms.convert(a, kind), terms.convert(b, kind)
@@ -106,6 +110,23 @@ class Operators:
                 return terms.mul(a, b)
             case _:
                 return operate(terms, operator, a, b) if operator in OPERATIONS else terms.unknown(kind)
+
+    def _compared(self, operator: str, a: int, b: int) -> int:
+        """What a comparison of two terms of one type finds."""
+        terms = self.terms
+        match operator:
+            case "<":
+                return terms.less(a, b)
+            case ">":
+                return terms.less(b, a)
+            case "<=":
+                return terms.negate(terms.less(b, a))
+            case ">=":
+                return terms.negate(terms.less(a, b))
+            case "==":
+                return terms.equal(a, b)
+            case _:
+                return terms.negate(terms.equal(a, b))
 
     def _vector(self, operator: str, a: Value, left: Type, b: Value, right: Type, result: Type) -> Value:
         element = result.element
@@ -143,12 +164,35 @@ class Operators:
         if right.form is Form.POINTER and operator == "+":
             a, left, b, right = b, right, a, left
         if result.form is Form.POINTER and operator in ("+", "-") and right.form is Form.INTEGER:
-            stride = left.element.nbytes if left.element is not None else 0
-            stride = stride or (1 if left.element is not None and left.element.form is Form.VOID else 0)
+            stride = _stride(left)
             if isinstance(a, PointerValue) and stride:
                 return self.machine.indexed(a, b, stride, 1 if operator == "+" else -1)
             return None
-        return fresh(self.terms, result)
+        distance, stride, kind = self._distance(a, b), _stride(left), int_type(result)
+        if distance is None or kind is None:
+            return fresh(self.terms, result)
+        elements = _quotient(self.terms, distance, stride)
+        if operator in _COMPARISONS:  # in elements, as a loop may run until two are equal
+            steps = distance if elements is None else elements
+            return self.terms.convert(self._compared(operator, steps, self.machine.zero), kind)
+        if operator != "-" or not stride:
+            return fresh(self.terms, result)
+        if elements is None:
+            elements = operate(self.terms, "/", distance, self.terms.const(stride, I64))
+        return self.terms.convert(elements, kind)
+
+    def _distance(self, a: Value, b: Value) -> int | None:
+        """How many bytes a pointer is after another one into the same object; None where nobody knows.
+
+        Objects are smaller than half of what 64 bits can say, so its sign tells which one is greater.
+        """
+        if not isinstance(a, PointerValue) or not isinstance(b, PointerValue):
+            return None
+        if len(a.choices) != 1 or len(b.choices) != 1:
+            return None
+        (root, first), (other, second) = a.choices[0], b.choices[0]
+        is_object = root >= 0 or root < HARMLESS.choices[0][0]
+        return self.terms.sub(first, second) if root == other and is_object else None
 
     def compounded(self, operator: str, old: Value, left: Type, value: Value, right: Type) -> Value:
         if left.form is Form.POINTER:
@@ -200,7 +244,8 @@ class Operators:
 
     def stepped(self, old: Value, of: Type, by: int) -> Value:
         if isinstance(old, PointerValue):
-            return self.machine.moved(old, by * (of.element.nbytes if of.element is not None else 0))
+            stride = _stride(of)
+            return self.machine.moved(old, by * stride) if stride else None
         if isinstance(old, tuple) and of.element is not None:
             return tuple(self.stepped(v, of.element, by) for v in old)
         kind = int_type(of)

@@ -16,17 +16,16 @@ from sdi.sampling.control import (
     has_label,
     is_item,
     leaves,
-    roots_of,
+    record_of,
     trip_count,
     variable_of,
 )
 from sdi.sampling.expressions import Expressions
-from sdi.sampling.induction import after_loop, at_iteration, forgotten, loosened, placeholder
+from sdi.sampling.induction import after_any, after_loop, at_iteration, forgotten, loosened, placeholder
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine
 from sdi.sampling.terms import I64, TermOp
 from sdi.sampling.values import (
     ArrayValue,
-    PointerValue,
     RecordValue,
     Value,
     fresh,
@@ -114,7 +113,10 @@ class Statements:
                 name, of = variable_of(node.children[0]), node.children[0].type
                 if name:
                     self.machine.exposed.add(name)
-                    if of.form is not Form.INTEGER or not is_item(node.children[0]):
+                    record = record_of(node.children[0])
+                    if record is not None and self.expressions.layouts.is_disjoint(record):
+                        self.expressions.pointees.records[name] = record
+                    elif of.form not in (Form.INTEGER, Form.POINTER) or not is_item(node.children[0]):
                         self.machine.sticky.add(name)
 
     # -- statements ------------------------------------------------------------------------------
@@ -400,6 +402,7 @@ class Statements:
         del machine.guards[guards:]
         machine.dead = False
         finals, machine.env = machine.env, before
+        originals = {name: before[name] for name in changed}
         if is_touching:
             self._test(condition)
         self._forget(changed)
@@ -409,15 +412,11 @@ class Statements:
             trips = trip_count(terms, held, counter) if is_plain else None
         tested = self._changes(condition) if condition is not None else frozenset[int]()
         for name in changed:
-            start, final = starts[name], finals.get(name)
             if trips is not None:
-                before[name] = after_loop(self.terms, start, counter, trips)
-            elif isinstance(start, PointerValue) and name not in tested:
-                ends_with = (final, *(env.get(name) for env in second.breaks))
-                if all(
-                    isinstance(end, PointerValue) and roots_of(end) == roots_of(start) for end in ends_with
-                ):
-                    before[name] = placeholder(self.terms, start)
+                before[name] = after_loop(self.terms, starts[name], counter, trips)
+            elif name not in tested:
+                ends_with = (finals.get(name), *(env.get(name) for env in second.breaks))
+                before[name] = after_any(self.terms, originals[name], starts[name], ends_with)
         if any(n.kind is NodeKind.RETURN for n in body.walk()):
             machine.doubt()
 
@@ -436,7 +435,7 @@ class Statements:
             return False
         return any(
             node.kind is NodeKind.ARRAY_SUBSCRIPT
-            and node.type.form is Form.INTEGER
+            and node.type.form in (Form.INTEGER, Form.POINTER)
             and node.type.space not in NOT_PRIVATE
             for node in body.walk()
         ) or self._changes_through_pointers(body)

@@ -6,13 +6,15 @@ None: not known (also every floating-point value).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc.frontend.syntax import Form, Type
-from sdi.sampling.terms import IntType, Terms
+from sdi.sampling.terms import IntType, TermOp, Terms
 
 PRIVATE_MEMORY = -1
 """Root of memory that no other work-group sees; roots below it are private variables, see ``root_of``."""
+POINTER_NBYTES = 8
 ITEMS_MAX = 64
 """Of an array whose items are followed one by one."""
 
@@ -22,10 +24,26 @@ class PointerValue:
     """An address: ``offset`` bytes (a 64-bit term) after the start of what ``root`` names.
 
     ``root``: number of the kernel's argument, ``root_of`` a private variable, or PRIVATE_MEMORY.
-    ``choices``: where it may point; empty for NULL.
+    ``choices``: where it may point; empty for NULL.  ``conditions``: for each choice the truth value that
+    holds where it is the one; empty where there is no other.
     """
 
     choices: tuple[tuple[int, int], ...]
+    conditions: tuple[int, ...] = ()
+
+    @property
+    def offsets(self) -> list[int]:
+        """Those of the choices."""
+        return [offset for _, offset in self.choices]
+
+    def at(self, offsets: Sequence[int]) -> PointerValue:
+        """A pointer into the same objects under the same conditions."""
+        roots = [root for root, _ in self.choices]
+        return PointerValue(tuple(zip(roots, offsets, strict=True)), self.conditions)
+
+    def is_beside(self, other: PointerValue) -> bool:
+        """Whether the two differ in offsets only."""
+        return self.at(other.offsets) == other if len(self.choices) == len(other.choices) else False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +63,23 @@ class RecordValue:
 
 @dataclass(frozen=True, slots=True)
 class ArrayValue:
-    """A private array of integers of one type, in one or more dimensions: its items as they lie in memory."""
+    """A private array in one or more dimensions: its items as they lie in memory.
 
-    kind: IntType
+    ``kind``: the integers' type; None: they are pointers.
+    """
+
+    kind: IntType | None
     items: tuple[Value, ...]
 
     def at(self, nbytes: int) -> int | None:
         """The number of the item so many bytes from the start; None where none begins."""
-        number, rest = divmod(nbytes, self.kind.bits // 8)
+        number, rest = divmod(nbytes, self.kind.bits // 8 if self.kind is not None else POINTER_NBYTES)
         return number if not rest and 0 <= number < len(self.items) else None
+
+    def holds(self, of: Type) -> bool:
+        """Whether items are read and written as this type."""
+        kind = int_type(of)
+        return kind == self.kind and (kind is not None or of.form is Form.POINTER)
 
     def replaced(self, number: int, value: Value) -> ArrayValue:
         """The array with another item."""
@@ -69,7 +95,10 @@ def unset(of: Type) -> ArrayValue | None:
     while item.form is Form.ARRAY and item.element is not None:
         item = item.element
     kind = int_type(item)
-    if of.form is not Form.ARRAY or kind is None or kind.bits < 8 or not item.nbytes <= of.nbytes:
+    is_pointer = item.form is Form.POINTER and item.nbytes == POINTER_NBYTES
+    if of.form is not Form.ARRAY or not 0 < item.nbytes <= of.nbytes:
+        return None
+    if not is_pointer and (kind is None or kind.bits < 8):
         return None
     count = of.nbytes // item.nbytes
     return ArrayValue(kind, (None,) * count) if count <= ITEMS_MAX else None
@@ -122,16 +151,7 @@ def joined(terms: Terms, condition: int, a: Value, b: Value) -> Value:
             known = terms.value(condition)
             if known is not None:
                 return a if known else b
-            mine, theirs = dict(a.choices), dict(b.choices)
-            if len(mine) < len(a.choices) or len(theirs) < len(b.choices):
-                return None
-            merged: list[tuple[int, int]] = []
-            for root in (*mine, *(r for r in theirs if r not in mine)):
-                if root in mine and root in theirs:
-                    merged.append((root, terms.select(condition, mine[root], theirs[root])))
-                else:
-                    merged.append((root, mine.get(root, theirs.get(root, 0))))
-            return PointerValue(tuple(merged))
+            return _either(terms, condition, a, b)
         case tuple(), tuple() if len(a) == len(b):
             return tuple(joined(terms, condition, x, y) for x, y in zip(a, b, strict=True))
         case RecordValue(), RecordValue():
@@ -141,3 +161,24 @@ def joined(terms: Terms, condition: int, a: Value, b: Value) -> Value:
             return ArrayValue(a.kind, tuple(joined(terms, condition, x, y) for x, y in pairs))
         case _:
             return None
+
+
+def _either(terms: Terms, condition: int, a: PointerValue, b: PointerValue) -> PointerValue | None:
+    """``condition ? a : b`` of two pointers."""
+    mine, theirs = dict(a.choices), dict(b.choices)
+    if len(mine) < len(a.choices) or len(theirs) < len(b.choices):
+        return None
+    if a.is_beside(b):
+        return a.at([terms.select(condition, *each) for each in zip(a.offsets, b.offsets, strict=True)])
+    held: dict[int, list[int]] = {}
+    for pointer, side in ((a, condition), (b, terms.negate(condition))):
+        for number, root in enumerate(dict(pointer.choices)):
+            held.setdefault(root, []).append(terms.join([side, *pointer.conditions[number : number + 1]]))
+    merged = tuple(
+        (
+            root,
+            terms.select(condition, mine.get(root, theirs.get(root, 0)), theirs.get(root, mine.get(root, 0))),
+        )
+        for root in held
+    )
+    return PointerValue(merged, tuple(terms.join(each, TermOp.ANY) for each in held.values()))

@@ -7,7 +7,7 @@ the corners of a box of work-groups as parameters.  Data are any values of their
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
@@ -105,14 +105,20 @@ class KernelSets:
         roots += [term for loop in loops for term in (*loop.conditions, *loop.guards)]
         below = self._below(roots)
         is_certain = access.is_definite and not any(self.opaque[term] for term in roots)
+        others = [access.offset, *(term for loop in loops for term in (*loop.conditions, *loop.guards))]
+        is_by_guards = access.is_definite and not is_certain and not any(self.opaque[t] for t in others)
         unrolled = self._powers(below)
         start = _Writer(self, below, [n for n in access.loops if n not in unrolled], {})
         for around in self._domains(list(zip(access.loops, loops, strict=True)), unrolled, start):
-            yield self._touched(access, around, is_certain)
+            yield self._touched(access, around, is_certain, _Writer.holds)
+            if is_by_guards:
+                yield self._touched(access, around, True, _Writer.surely)
 
-    def _touched(self, access: Access, around: _Writer, is_certain: bool) -> ByteSet:
+    def _touched(
+        self, access: Access, around: _Writer, is_certain: bool, written: Callable[[_Writer, int], str]
+    ) -> ByteSet:
         writer = around.again()
-        guards = [writer.truth(guard, True) for guard in access.guards]
+        guards = [written(writer, guard) for guard in access.guards]
         constant, parts = writer.value(access.offset)
         unit = gcd(access.nbytes, constant, *parts.values())
         first = _text((constant // unit, {name: factor // unit for name, factor in parts.items()}))
@@ -490,6 +496,20 @@ class _Writer:
         if row.op in (TermOp.LT, TermOp.EQ, TermOp.NOT, TermOp.ALL, TermOp.ANY):
             return self._truth(row, wanted)
         return f"{_text(self.value(term))} {'!=' if wanted else '='} 0"
+
+    def holds(self, term: int) -> str:
+        """That a term is not 0."""
+        return self.truth(term, True)
+
+    def surely(self, term: int) -> str:
+        """That a term is not 0, whatever the data: less than that."""
+        row = self._sets.rows[term]
+        if not self._sets.opaque[term]:
+            return self.truth(term, True)
+        if row.op not in (TermOp.ALL, TermOp.ANY):
+            return "1 = 0"
+        word = " and " if row.op is TermOp.ALL else " or "
+        return f"({word.join(self.surely(arg) for arg in row.args)})"
 
     def _truth(self, row: Row, wanted: bool) -> str:
         match row.op:

@@ -1,0 +1,134 @@
+"""Private variables that pointers point to: what is known of a part of one, and what a store makes of it."""
+
+from __future__ import annotations
+
+from sdi.clc.frontend.syntax import Form, Type
+from sdi.sampling.layout import Layouts, name_of
+from sdi.sampling.machine import Machine
+from sdi.sampling.places import Path, Variable, with_part
+from sdi.sampling.values import (
+    PRIVATE_MEMORY,
+    ArrayValue,
+    PointerValue,
+    RecordValue,
+    Value,
+    declaration_of,
+    fresh,
+    int_type,
+)
+
+
+class Pointees:
+    """Looks into a machine's variables.  Owned by: the thread of the build.
+
+    ``records``: the types of structures that pointers may point to.
+    """
+
+    def __init__(self, machine: Machine, layouts: Layouts) -> None:
+        self._machine = machine
+        self._terms = machine.terms
+        self._layouts = layouts
+        self.records: dict[int, Type] = {}
+
+    def of(self, pointer: Value) -> tuple[int, int] | None:
+        """The private variable that ``pointer`` points to, and where in it, as a term."""
+        if not isinstance(pointer, PointerValue) or len(pointer.choices) != 1:
+            return None
+        root, offset = pointer.choices[0]
+        return (declaration_of(root), offset) if root < PRIVATE_MEMORY else None
+
+    def offset(self, place: Variable) -> int | None:
+        """How many bytes from its start a part of a variable begins; None: not known."""
+        record, at = self.records.get(place.declaration), 0
+        for name in place.path:
+            fields = self._layouts.fields(record) if record is not None else None
+            if fields is None or str(name) not in fields:
+                return None
+            record, at = fields[str(name)].type, at + fields[str(name)].offset
+        return at
+
+    def typed(self, value: Value, of: Type) -> Value:
+        """A known value, or a fresh one of the right type."""
+        kind = int_type(of)
+        if kind is not None:
+            is_known = isinstance(value, int) and self._terms.type(value) == kind
+            return value if is_known else fresh(self._terms, of)
+        return fresh(self._terms, of) if value is None else value
+
+    def load(self, declaration: int, offset: int, of: Type) -> Value:
+        """What is known of a part of a private variable that a pointer points to."""
+        value, at = self._machine.env.get(declaration), self._terms.value(offset)
+        if declaration in self._machine.sticky or at is None:
+            return fresh(self._terms, of)
+        match value:
+            case ArrayValue() if value.holds(of) and (number := value.at(at)) is not None:
+                return self.typed(value.items[number], of)
+            case RecordValue() if (path := self._path(declaration, at, of)) is not None:
+                part: Value = value
+                for name in path:
+                    part = part.get(str(name)) if isinstance(part, RecordValue) else None
+                return self.typed(part, of)
+            case int() if at == 0:
+                return self.typed(value, of)
+            case PointerValue() if at == 0 and of.form is Form.POINTER:
+                return value
+            case _:
+                return fresh(self._terms, of)
+
+    def store(self, declaration: int, offset: int, of: Type, value: Value) -> None:
+        """Note what is stored through a pointer to a private variable."""
+        env, at = self._machine.env, self._terms.value(offset)
+        if declaration not in env:
+            return
+        old = env[declaration]
+        match old:
+            case ArrayValue() if at is not None and old.holds(of):
+                number = old.at(at)
+                env[declaration] = None if number is None else old.replaced(number, self.typed(value, of))
+            case RecordValue() if at is not None and (path := self._path(declaration, at, of)) is not None:
+                env[declaration] = with_part(old, path, self.typed(value, of))
+            case int() if at == 0 and int_type(of) == self._terms.type(old):
+                env[declaration] = self.typed(value, of)
+            case PointerValue() if at == 0 and of.form is Form.POINTER:
+                env[declaration] = value
+            case _:
+                env[declaration] = None
+
+    def _path(self, declaration: int, at: int, of: Type) -> Path | None:
+        """Which part of a structure begins so many bytes from its start and has a type; None: no member."""
+        record = self.records.get(declaration)
+        path: Path = ()
+        while record is not None and not (at == 0 and _is_same(of, record)):
+            fields = self._layouts.fields(record) if record.form is Form.RECORD else None
+            inner = [
+                (name, field)
+                for name, field in (fields or {}).items()
+                if field.offset <= at < field.offset + field.type.nbytes
+            ]
+            if len(inner) != 1:
+                return None
+            ((name, field),) = inner
+            path, record, at = (*path, name), field.type, at - field.offset
+        return path if record is not None else None
+
+
+def _is_same(one: Type, other: Type) -> bool:
+    """Whether what is stored as one type is read as the same value in the other."""
+    if one.form is not other.form or one.nbytes != other.nbytes:
+        return False
+    match one.form:
+        case Form.INTEGER:
+            return int_type(one) == int_type(other)
+        case Form.RECORD:
+            return name_of(one) == name_of(other)
+        case Form.VECTOR:
+            return (
+                one.element is not None
+                and other.element is not None
+                and _is_same(one.element, other.element)
+                and one.count == other.count
+            )
+        case Form.FLOATING | Form.POINTER:
+            return True
+        case _:
+            return False
