@@ -37,7 +37,7 @@ from sdi.sampling.model import AccessRange, Precision, Reason, WorkEstimate
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import I64, TermOp, Terms, TermTable
 from sdi.sampling.unknowns import BASES, UnknownKind
-from sdi.sampling.values import HARMLESS, PointerValue, RecordValue, Value, int_type
+from sdi.sampling.values import HARMLESS, ArrayValue, PointerValue, RecordValue, Value, int_type, unset
 
 _log = logging.getLogger("sdi.access")
 
@@ -584,6 +584,9 @@ def _scalar(terms: Terms, layouts: Layouts, number: int, offset: int, of: Type) 
     if of.form is TypeForm.VECTOR and element is not None and int_type(element) is not None:
         parts = range(of.count)
         return tuple(_scalar(terms, layouts, number, offset + i * element.nbytes, element) for i in parts)
+    if of.form is TypeForm.ARRAY and (array := unset(of)) is not None and (kind := array.kind) is not None:
+        at = [(number, offset + i * kind.bits // 8) for i in range(len(array.items))]
+        return ArrayValue(kind, tuple(terms.make(TermOp.SCALAR, (), kind, each) for each in at))
     if of.form is TypeForm.RECORD:
         fields = layouts.fields(of)
         if fields is not None:

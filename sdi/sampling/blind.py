@@ -9,11 +9,11 @@ from sdi.clc.constness import reaches_pointers
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.sampling.control import JUMPS
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.machine import GaveUp, Mode
 from sdi.sampling.values import Value, fresh
 
-JUMPS = frozenset({NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL})
 _ADDRESSES = (Form.POINTER, Form.ARRAY, Form.FUNCTION)
 
 

@@ -115,6 +115,7 @@ def variable_of(node: SyntaxNode) -> int:
     return node.declaration
 
 
+JUMPS = frozenset({NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL})
 NOT_PRIVATE = (Space.GLOBAL, Space.LOCAL, Space.CONSTANT)
 """Where private memory is not."""
 _STEPPING = ("++", "--", "x++", "x--")

@@ -33,6 +33,7 @@ from sdi.sampling.values import (
     Value,
     fresh,
     int_type,
+    is_bool,
     joined,
     root_of,
     unset,
@@ -88,6 +89,8 @@ class Expressions:
                 return self._list(node)
             case NodeKind.SIZEOF:
                 return self._size(node)
+            case _ if is_bool(node.type) and (word := self.tree.source(node)) in ("true", "false"):
+                return self.terms.const(int(word == "true"), IntType(1, False))
             case _:
                 return self._other(node)
 
@@ -462,8 +465,10 @@ class Expressions:
                 if record is None or not self.layouts.is_disjoint(record):
                     self.machine.sticky.add(base.declaration)  # one member's bytes are another's
                 if node.type.form is Form.ARRAY:
-                    self.machine.sticky.add(base.declaration)  # a pointer to it may be made one to all of it
-                    return Memory(HARMLESS, Space.PRIVATE)
+                    pointer = self.pointees.member(base.declaration, (*base.path, node.name))
+                    if pointer is None:
+                        self.machine.sticky.add(base.declaration)
+                    return Memory(pointer or HARMLESS, Space.PRIVATE)
                 return Variable(base.declaration, (*base.path, node.name))
             case Temporary():
                 value = base.value

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sdi.clc.frontend.syntax import Form, Type
+from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type
+from sdi.sampling.control import JUMPS, is_item, record_of, variable_of
 from sdi.sampling.layout import Layouts, name_of
-from sdi.sampling.machine import Machine
+from sdi.sampling.machine import GaveUp, Machine
 from sdi.sampling.places import Path, Variable, with_part
+from sdi.sampling.terms import I64
 from sdi.sampling.values import (
     PRIVATE_MEMORY,
     ArrayValue,
@@ -15,6 +17,8 @@ from sdi.sampling.values import (
     declaration_of,
     fresh,
     int_type,
+    root_of,
+    unset,
 )
 
 
@@ -29,6 +33,32 @@ class Pointees:
         self._terms = machine.terms
         self._layouts = layouts
         self.records: dict[int, Type] = {}
+        self._scanned: set[int] = set()
+
+    def look_for(self, declaration: int, body: SyntaxNode) -> None:
+        """Variables whose address a function takes may change behind the analysis' back."""
+        if declaration in self._scanned:
+            return
+        self._scanned.add(declaration)
+        for node in body.walk():
+            if node.kind in JUMPS:
+                raise GaveUp("uses goto", node.begin)
+            if node.kind is NodeKind.MEMBER_REF and node.type.form is Form.ARRAY:
+                self._note(node, may_be_other=False)  # its items are read and stored through pointers
+            if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&":
+                inner = node.children[0]
+                self._note(inner, inner.type.form in (Form.INTEGER, Form.POINTER) and is_item(inner))
+
+    def _note(self, place: SyntaxNode, may_be_other: bool) -> None:
+        """``may_be_other``: it need not be a structure, or a part of one."""
+        name, record = variable_of(place), record_of(place)
+        if not name:
+            return
+        self._machine.exposed.add(name)
+        if record is not None and self._layouts.is_disjoint(record):
+            self.records[name] = record
+        elif not may_be_other:
+            self._machine.sticky.add(name)
 
     def of(self, pointer: Value) -> tuple[int, int] | None:
         """The private variable that ``pointer`` points to, and where in it, as a term."""
@@ -63,10 +93,12 @@ class Pointees:
         match value:
             case ArrayValue() if value.holds(of) and (number := value.at(at)) is not None:
                 return self.typed(value.items[number], of)
-            case RecordValue() if (path := self._path(declaration, at, of)) is not None:
-                part: Value = value
-                for name in path:
-                    part = part.get(str(name)) if isinstance(part, RecordValue) else None
+            case RecordValue() if (found := self._part(declaration, at, of)) is not None:
+                path, _, rest = found
+                part = _at(value, path)
+                if isinstance(part, ArrayValue) and part.holds(of):
+                    number = part.at(rest)
+                    part = None if number is None else part.items[number]
                 return self.typed(part, of)
             case int() if at == 0:
                 return self.typed(value, of)
@@ -85,8 +117,19 @@ class Pointees:
             case ArrayValue() if at is not None and old.holds(of):
                 number = old.at(at)
                 env[declaration] = None if number is None else old.replaced(number, self.typed(value, of))
-            case RecordValue() if at is not None and (path := self._path(declaration, at, of)) is not None:
-                env[declaration] = with_part(old, path, self.typed(value, of))
+            case RecordValue() if at is not None and (found := self._part(declaration, at, of)) is not None:
+                path, member, rest = found
+                new: Value = self.typed(value, of)
+                if member.form is Form.ARRAY:
+                    items = _at(old, path) or unset(member)
+                    is_item = isinstance(items, ArrayValue) and items.holds(of)
+                    number = items.at(rest) if isinstance(items, ArrayValue) and is_item else None
+                    new = (
+                        items.replaced(number, new)
+                        if isinstance(items, ArrayValue) and number is not None
+                        else None
+                    )
+                env[declaration] = with_part(old, path, new)
             case int() if at == 0 and int_type(of) == self._terms.type(old):
                 env[declaration] = self.typed(value, of)
             case PointerValue() if at == 0 and of.form is Form.POINTER:
@@ -94,11 +137,24 @@ class Pointees:
             case _:
                 env[declaration] = None
 
-    def _path(self, declaration: int, at: int, of: Type) -> Path | None:
-        """Which part of a structure begins so many bytes from its start and has a type; None: no member."""
+    def member(self, declaration: int, path: Path) -> PointerValue | None:
+        """A pointer to a member of a structure; None: to a structure that is not followed."""
+        record, at = self.records.get(declaration), 0
+        for name in path:
+            fields = self._layouts.fields(record) if record is not None else None
+            if fields is None or str(name) not in fields:
+                return None
+            record, at = fields[str(name)].type, at + fields[str(name)].offset
+        return PointerValue(((root_of(declaration), self._terms.const(at, I64)),))
+
+    def _part(self, declaration: int, at: int, of: Type) -> tuple[Path, Type, int] | None:
+        """Which part of a structure begins so many bytes from its start and has a type; None: no member.
+
+        Of items of an array: the array, and how far behind its start.
+        """
         record = self.records.get(declaration)
         path: Path = ()
-        while record is not None and not (at == 0 and _is_same(of, record)):
+        while record is not None and record.form is not Form.ARRAY and not (at == 0 and _is_same(of, record)):
             fields = self._layouts.fields(record) if record.form is Form.RECORD else None
             inner = [
                 (name, field)
@@ -109,7 +165,14 @@ class Pointees:
                 return None
             ((name, field),) = inner
             path, record, at = (*path, name), field.type, at - field.offset
-        return path if record is not None else None
+        return (path, record, at) if record is not None else None
+
+
+def _at(value: Value, path: Path) -> Value:
+    """The part of a structure at a path of names."""
+    for name in path:
+        value = value.get(str(name)) if isinstance(value, RecordValue) else None
+    return value
 
 
 def _is_same(one: Type, other: Type) -> bool:

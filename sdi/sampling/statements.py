@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree
-from sdi.sampling.blind import JUMPS, BlindCalls, computes
+from sdi.sampling.blind import BlindCalls, computes
 from sdi.sampling.control import (
     NOT_PRIVATE,
     Assigned,
     Chain,
     has_label,
-    is_item,
     leaves,
-    record_of,
     trip_count,
-    variable_of,
 )
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.induction import after_any, after_loop, at_iteration, forgotten, loosened, placeholder
 from sdi.sampling.machine import Body, GaveUp, Loop, Machine
 from sdi.sampling.terms import I64, TermOp
 from sdi.sampling.values import (
-    ArrayValue,
     RecordValue,
     Value,
     fresh,
+    has_items,
     joined,
     unset,
 )
@@ -50,7 +47,6 @@ class Statements:
         self._blind_calls = BlindCalls(tree, self.expressions)
         self._active: list[int] = []
         self._assigned = Assigned(tree)
-        self._scanned: set[int] = set()
         self._unrolled_iterations = 0
 
     # -- functions -------------------------------------------------------------------------------
@@ -68,7 +64,7 @@ class Statements:
             return self._blind_calls.call(function, arguments, at)
         if len(self._active) > _MAX_INLINED:
             raise GaveUp(f"calls '{function.name}' too deeply", at.begin)
-        self._look_for_addresses(function.declaration, body)
+        self.expressions.pointees.look_for(function.declaration, body)
         for parameter, value in zip(function.parameters, arguments, strict=False):
             machine.env[parameter.declaration] = value
         frame = Body(len(machine.guards), len(machine.accesses))
@@ -100,24 +96,6 @@ class Statements:
     def _ends_once(self, frame: Body) -> bool:
         """Whether all that ran in a function reached the same end."""
         return not frame.returns or (len(frame.returns) == 1 and self.machine.dead)
-
-    def _look_for_addresses(self, declaration: int, body: SyntaxNode) -> None:
-        """Variables whose address is taken may change behind the analysis' back."""
-        if declaration in self._scanned:
-            return
-        self._scanned.add(declaration)
-        for node in body.walk():
-            if node.kind in JUMPS:
-                raise GaveUp("uses goto", node.begin)
-            if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&":
-                name, of = variable_of(node.children[0]), node.children[0].type
-                if name:
-                    self.machine.exposed.add(name)
-                    record = record_of(node.children[0])
-                    if record is not None and self.expressions.layouts.is_disjoint(record):
-                        self.expressions.pointees.records[name] = record
-                    elif of.form not in (Form.INTEGER, Form.POINTER) or not is_item(node.children[0]):
-                        self.machine.sticky.add(name)
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -431,7 +409,7 @@ class Statements:
 
     def _uses_arrays(self, body: SyntaxNode, env: dict[int, Value]) -> bool:
         """Whether items of private arrays that are followed may be another's in each iteration."""
-        if not any(isinstance(value, ArrayValue) for value in env.values()):
+        if not any(has_items(value) for value in env.values()):
             return False
         return any(
             node.kind is NodeKind.ARRAY_SUBSCRIPT

@@ -104,6 +104,13 @@ def unset(of: Type) -> ArrayValue | None:
     return ArrayValue(kind, (None,) * count) if count <= ITEMS_MAX else None
 
 
+def has_items(value: Value) -> bool:
+    """Whether it is an array whose items are followed, or a structure with one."""
+    if isinstance(value, RecordValue):
+        return any(has_items(part) for _, part in value.fields)
+    return isinstance(value, ArrayValue)
+
+
 def root_of(declaration: int) -> int:
     """What pointers to a private variable have as root; 0: to private memory that nothing is known of."""
     return PRIVATE_MEMORY - 1 - declaration

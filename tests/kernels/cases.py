@@ -127,6 +127,7 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "switched": [launch(32, 8, [B(128), I(n)]) for n in (0, 1, 2, 7)],
     },
     "loops": {
+        "until_it_breaks": [launch(16, 4, [B(160), I(n)]) for n in (0, 3, 8)],
         "dot_rows": [launch(16, 4, [B(16 * 9), B(9), B(16), I(n)]) for n in (9, 0)],
         "grid_stride": [launch(32, 8, [B(100), B(100), I(n)]) for n in (100, 64, 20, 0)],
         "grid_stride_while": [launch(32, 8, [B(100), B(100), U(n)]) for n in (100, 20)],
@@ -176,6 +177,14 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "both_in_loop": [launch(8, 2, [B(100), B(100), I(7)])],
     },
     "pointers": {
+        "arrays_in_arguments": [
+            launch(16, 4, [B(600), V(3, *sizes, 1 << 16, 9)])
+            for sizes in ((8, 2, 16), (16, 1, 5), (9, 0, 16))
+        ],
+        "arrays_in_structures": [launch(16, 4, [B(600), V(1, 2, 3, 4, 1 << 16, 9), I(n)]) for n in (3, 6)],
+        "arrays_in_changed_structures": [
+            launch(16, 4, [B(600), V(1, 2, 3, 4, 1 << 16, 9), I(n)]) for n in (0, 1, 4)
+        ],
         "to_the_end": [launch(16, 4, [B(80), I(n)]) for n in (0, 1, 5, -2)],
         "until_equal": [launch(16, 4, [B(80), I(n)]) for n in (0, 1, 5)],
         "backwards": [launch(16, 4, [B(80), I(n)]) for n in (0, 1, 5)],

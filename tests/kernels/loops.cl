@@ -432,3 +432,18 @@ __kernel void read_behind_pointer(__global int *a, __global int *b, __global int
     }
     a[x] = sum;
 }
+
+__kernel void until_it_breaks(__global int *a, int n)
+{
+    int x = get_global_id(0), k = 0;
+    bool is_first = true;
+    while (true) {
+        if (k >= n)
+            break;
+        a[8 * x + k] = 1;
+        ++k;
+        is_first = false;
+    }
+    if (n == 3 && !is_first)
+        a[128 + x] = 2;
+}

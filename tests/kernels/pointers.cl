@@ -508,3 +508,59 @@ __kernel void half_a_pointer(__global int *a, __global const int *b)
     *upper += b[0] & 0;
     put(&v, get_global_id(0));
 }
+
+typedef struct {
+    int offset;
+    int sizes[3];
+    struct {
+        short steps[2];
+        int last;
+    } inner;
+} Layout;
+
+int place(Layout layout, int x)
+{
+    return layout.offset + x * layout.sizes[0] + layout.inner.steps[1];
+}
+
+__kernel void arrays_in_arguments(__global int *a, Layout layout)
+{
+    int x = get_global_id(0);
+    if (x >= layout.sizes[2])
+        return;
+    for (int k = 0; k < layout.sizes[1]; k++)
+        a[place(layout, x) + k] = 1;
+    for (int k = 0; k < 3; k++)
+        a[256 + 16 * x + layout.sizes[k]] = 1;
+}
+
+__kernel void arrays_in_structures(__global int *a, Layout given, int n)
+{
+    int x = get_global_id(0);
+    Layout own = given, set;
+    own.sizes[1] = 5;
+    own.inner.steps[0] = 1;
+    set.sizes[n > 4 ? 0 : 1] = 3;
+    set.offset = 2;
+    a[16 * x + own.sizes[1] + own.inner.steps[0] + own.offset] = 1;
+    a[256 + 16 * x + given.sizes[1] + set.offset] = 1;
+}
+
+void changed(Layout *layout, int *item, int n)
+{
+    layout->sizes[1] = n;
+    *item += 2;
+}
+
+__kernel void arrays_in_changed_structures(__global int *a, Layout layout, int n)
+{
+    int x = get_global_id(0);
+    for (int i = 0; i < n; i++) {
+        a[16 * x + layout.sizes[0]] = 1;
+        layout.sizes[0] += 1;
+    }
+    changed(&layout, &layout.sizes[2], 4);
+    int *behind = layout.sizes;
+    behind[-1] = 7;
+    a[256 + 16 * x + layout.sizes[1] + layout.sizes[2] + layout.offset] = 1;
+}

@@ -29,10 +29,17 @@ def test_maps_contain_what_each_box_touches_and_exact_ones_equal_it(name: str, r
         check(recorder, tree, kernels_of(tree)[kernel], "", launch)
 
 
-ARRAYS = ("rows_by_pointer", "planes_by_pointer", "rows_in_other_words", "own_rows_by_pointer")
+FOLLOWED = (
+    "arrays/rows_by_pointer",
+    "arrays/planes_by_pointer",
+    "arrays/rows_in_other_words",
+    "arrays/own_rows_by_pointer",
+    "pointers/arrays_in_arguments",
+    "loops/until_it_breaks",
+)
 
 
-@pytest.mark.parametrize("name", [*(f"arrays/{kernel}" for kernel in ARRAYS), *_of("vectors")])
+@pytest.mark.parametrize("name", [*FOLLOWED, *_of("vectors")])
 def test_nothing_of_these_is_taken_for_data(name: str) -> None:
     file, kernel = name.split("/")
     tree = tree_of((FOLDER / f"{file}.cl").read_text())
