@@ -75,10 +75,13 @@ class Builtins:
                 self.machine.touch(value, pointee.space, Mode.WRITE, pointee.nbytes, node.begin, False)
             elif name != "printf" or not isinstance(value, PointerValue) or value.choices:
                 self.run.expose(value, argument)
+        if node.type.form is Form.FLOATING:
+            return self.machine.floats.called(name, values, node.type)
         if name in OPERATIONS or name in _MADE_OF_OTHERS:
             return self._pure(name, values, arguments, node.type)
         if _CONVERT.match(name) and len(values) == 1:
-            if "_sat" in name:
+            of = arguments[0].type
+            if "_sat" in name or ("_rt" in name and (of.element or of).form is Form.FLOATING):
                 return fresh(self.terms, node.type)
             return self.run.operators.converted(values[0], arguments[0].type, node.type)
         return fresh(self.terms, node.type)
