@@ -22,6 +22,7 @@ from sdi.sampling.affine import (
     scaled,
     shifted,
 )
+from sdi.sampling.float_bounds import FloatValue, integer_bounds
 from sdi.sampling.machine import Loop
 from sdi.sampling.ops import OPERATIONS
 from sdi.sampling.terms import I32, IntType, Row, TermOp, TermTable
@@ -198,6 +199,8 @@ class AffineContext:
                 return (int(found), {}) if found is not None else self.fresh_unknown(term, kind, (0, 1))
             case TermOp.GEOMETRIC:
                 return self.fresh_unknown(term, kind)
+            case TermOp.FLOAT:
+                return self._from_float(args, cast(FloatValue, payload), kind, term)
             case TermOp.LOOKUP:
                 return self._looked_up(self.exact(args[0]), cast(tuple[int, ...], payload), kind, term)
             case _:
@@ -237,6 +240,17 @@ class AffineContext:
         lo, hi = self.bounds(index)
         found = table[int(max(lo, 0)) : int(min(hi, len(table) - 1)) + 1] or table
         return self.fresh_unknown(term, kind, (min(found), max(found)))
+
+    def _from_float(self, args: tuple[int, ...], value: FloatValue, kind: IntType, term: int) -> AffineExpr:
+        """The integer that a floating-point number becomes; what its error leaves open is as good as data."""
+        exprs = [self.exact(arg) for arg in args]
+        found: Range | None = None
+        if not any(parts for _, parts in exprs):  # a trace holds for these numbers alone
+            numbers = {arg: int(constant) for arg, (constant, _) in zip(args, exprs, strict=True)}
+            found = integer_bounds(value, numbers, kind)
+        if found is not None and found[0] == found[1]:
+            return (found[0], {})
+        return self.unknown(UnknownKind.ANY, (), term, kind, found or (kind.lo, kind.hi), is_data=True)
 
     def product(self, a: AffineExpr, b: AffineExpr, term: int) -> AffineExpr:
         """``a * b``."""

@@ -31,11 +31,12 @@ from sdi.sampling.boxes import (
     tightened,
     without_mixed_ids,
 )
+from sdi.sampling.floats import is_exact
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT, Access, GaveUp, Loop, Machine, Mode, TooLong
 from sdi.sampling.model import AccessRange, Precision, Reason, WorkEstimate
 from sdi.sampling.statements import Statements
-from sdi.sampling.terms import I64, TermOp, Terms, TermTable
+from sdi.sampling.terms import TermOp, TermTable
 from sdi.sampling.unknowns import BASES, UnknownKind
 from sdi.sampling.values import HARMLESS, ArrayValue, PointerValue, RecordValue, Value, int_type, unset
 
@@ -460,12 +461,15 @@ def _numbers(bits: int) -> tuple[int, ...]:
     return tuple([BASES + k for k, bit in enumerate(reversed(f"{bits:b}")) if bit == "1"])
 
 
-def analyse(tree: Tree, function: Function, operations: int = MAX_OPERATIONS) -> KernelAnalysis:
+def analyse(
+    tree: Tree, function: Function, operations: int = MAX_OPERATIONS, options: Sequence[str] = ()
+) -> KernelAnalysis:
     """The access maps of a kernel; a few milliseconds, on any thread; at most so many ``operations``.
 
-    How many a kernel takes depends on nothing but its text.
+    ``options``: with which it is built.  How many a kernel takes depends on nothing but its text.
     """
     machine = run = Machine(operations)
+    machine.floats.are_followed = is_exact(tree.text, options)
     too_long = ""
     lines = line_map(tree.text)
     parameters = function.parameters
@@ -478,7 +482,7 @@ def analyse(tree: Tree, function: Function, operations: int = MAX_OPERATIONS) ->
     try:
         layouts = Layouts(tree)
         Statements(tree, machine).kernel(
-            function, [_argument(machine.terms, layouts, i, p.type) for i, p in enumerate(parameters)]
+            function, [_argument(machine, layouts, i, p.type) for i, p in enumerate(parameters)]
         )
         weight = sum(1 + len(access.guards) + len(access.loops) for access in machine.accesses)
         if weight > MAX_WEIGHT:
@@ -564,34 +568,32 @@ def _may_reach(space: Space, parameter: Type) -> bool:
     return space not in (Space.GLOBAL, Space.CONSTANT) or pointee.space in (space, Space.GENERIC, Space.NONE)
 
 
-def _argument(terms: Terms, layouts: Layouts, number: int, of: Type) -> Value:
+def _argument(machine: Machine, layouts: Layouts, number: int, of: Type) -> Value:
     kind = argument_kind(of)
     if kind in _POINTERS or kind is ArgumentKind.IMAGE:
-        return PointerValue(((number, terms.const(0, I64)),))
+        return PointerValue(((number, machine.zero),))
     if kind is ArgumentKind.LOCAL:
         return HARMLESS
-    return _scalar(terms, layouts, number, 0, of)
+    return _scalar(machine, layouts, number, 0, of)
 
 
-def _scalar(terms: Terms, layouts: Layouts, number: int, offset: int, of: Type) -> Value:
+def _scalar(machine: Machine, layouts: Layouts, number: int, offset: int, of: Type) -> Value:
     """The value of (a part of) an argument that is passed by value."""
     kind = int_type(of)
     if kind is not None:
         if kind.bits < 8:
-            return terms.unknown(kind)
-        return terms.make(TermOp.SCALAR, (), kind, (number, offset))
+            return machine.terms.unknown(kind)
+        return machine.terms.make(TermOp.SCALAR, (), kind, (number, offset))
     element = of.element
     if of.form is TypeForm.VECTOR and element is not None and int_type(element) is not None:
         parts = range(of.count)
-        return tuple(_scalar(terms, layouts, number, offset + i * element.nbytes, element) for i in parts)
+        return tuple(_scalar(machine, layouts, number, offset + i * element.nbytes, element) for i in parts)
     if of.form is TypeForm.ARRAY and (array := unset(of)) is not None and (kind := array.kind) is not None:
         at = [(number, offset + i * kind.bits // 8) for i in range(len(array.items))]
-        return ArrayValue(kind, tuple(terms.make(TermOp.SCALAR, (), kind, each) for each in at))
-    if of.form is TypeForm.RECORD:
-        fields = layouts.fields(of)
-        if fields is not None:
-            items = fields.items()
-            return RecordValue(
-                tuple((n, _scalar(terms, layouts, number, offset + f.offset, f.type)) for n, f in items)
-            )
-    return None
+        return ArrayValue(kind, tuple(machine.terms.make(TermOp.SCALAR, (), kind, each) for each in at))
+    if of.form is TypeForm.RECORD and (fields := layouts.fields(of)) is not None:
+        items = fields.items()
+        return RecordValue(
+            tuple((n, _scalar(machine, layouts, number, offset + f.offset, f.type)) for n, f in items)
+        )
+    return machine.floats.scalar(number, offset, of)

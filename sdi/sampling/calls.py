@@ -75,11 +75,16 @@ class Builtins:
                 self.machine.touch(value, pointee.space, Mode.WRITE, pointee.nbytes, node.begin, False)
             elif name != "printf" or not isinstance(value, PointerValue) or value.choices:
                 self.run.expose(value, argument)
+        if node.type.form is Form.FLOATING:
+            return self.machine.floats.called(name, values, node.type)
         if name in OPERATIONS or name in _MADE_OF_OTHERS:
             return self._pure(name, values, arguments, node.type)
         if _CONVERT.match(name) and len(values) == 1:
+            of = arguments[0].type
+            if "_rt" in name and (of.element or of).form is Form.FLOATING:
+                return fresh(self.terms, node.type)
             value = self._saturated(values[0], node.type) if "_sat" in name else values[0]
-            return self.run.operators.converted(value, arguments[0].type, node.type)
+            return self.run.operators.converted(value, of, node.type)
         if name in ("any", "all") and len(values) == 1:
             return self._signs(name, values[0], node.type)
         return fresh(self.terms, node.type)

@@ -145,7 +145,7 @@ class Points:
         match op:
             case TermOp.GLOBAL_ID | TermOp.GROUP_ID | TermOp.LOCAL_ID | TermOp.COUNTER:
                 return self._id(op, cast(int, payload))
-            case _ if op <= TermOp.WORK_DIM:
+            case _ if op <= TermOp.WORK_DIM or op is TermOp.FLOAT:
                 constant, parts = self._binding.expr(term)
                 if parts:
                     raise Undefined

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.calls import Builtins
 from sdi.sampling.constants import Constants
+from sdi.sampling.floats import keeps_number
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import GaveUp, Machine, Mode
 from sdi.sampling.operators import Operators
@@ -65,9 +66,9 @@ class Expressions:
         """Run an expression: note its accesses, answer its value."""
         self.machine.step(node)
         match node.kind:
-            case NodeKind.INTEGER_LITERAL | NodeKind.CHARACTER_LITERAL:
+            case NodeKind.INTEGER_LITERAL | NodeKind.CHARACTER_LITERAL | NodeKind.FLOATING_LITERAL:
                 return self._literal(node)
-            case NodeKind.FLOATING_LITERAL | NodeKind.STRING_LITERAL:
+            case NodeKind.STRING_LITERAL:
                 return None
             case NodeKind.PAREN if len(node.children) == 1:
                 return self.value(node.children[0])
@@ -105,20 +106,17 @@ class Expressions:
         return self.truth(self.value(node))
 
     def _literal(self, node: SyntaxNode) -> Value:
-        kind = int_type(node.type)
+        kind, text = int_type(node.type), self.tree.source(node)
         if kind is None:
-            return None
-        text = self.tree.source(node)
+            return self.machine.floats.literal(text, node.type)
         if node.kind is NodeKind.CHARACTER_LITERAL:
             try:
                 character = ast.literal_eval(text)
             except (ValueError, SyntaxError):
                 return self.terms.unknown(kind)
-            return (
-                self.terms.const(IntType(8, True).wrap(ord(character)), kind)
-                if len(character) == 1
-                else fresh(self.terms, node.type)
-            )
+            if len(character) != 1:
+                return fresh(self.terms, node.type)
+            return self.terms.const(IntType(8, True).wrap(ord(character)), kind)
         match = _INTEGER.match(text)
         if match is None:
             return self.terms.unknown(kind)
@@ -152,6 +150,7 @@ class Expressions:
         if child.kind is NodeKind.DECL_REF and node.type.form is Form.EVENT:
             return None
         value = self.value(child)
+        value = value if keeps_number(self.tree, node, child) else None
         return self.operators.converted(value, child.type, node.type, node.kind is NodeKind.CAST)
 
     def _other(self, node: SyntaxNode) -> Value:

@@ -9,6 +9,7 @@ from enum import Enum
 from sdi.atomics import Update
 from sdi.clc.frontend.syntax import Space, SyntaxNode
 from sdi.sampling.cases import cases
+from sdi.sampling.floats import Floats
 from sdi.sampling.terms import I32, I64, TermOp, Terms
 from sdi.sampling.values import PRIVATE_MEMORY, PointerValue, Value, declaration_of, joined
 
@@ -109,6 +110,7 @@ class Machine:
     def __init__(self, operations: int = MAX_OPERATIONS) -> None:
         """``operations``: how many there may be."""
         self.terms = Terms()
+        self.floats = Floats(self.terms)
         self.zero = self.terms.const(0, I64)  # term 0: the offset of HARMLESS
         self.env: dict[int, Value] = {}
         self.sticky: set[int] = set()  # variables that are never followed, as parts of them overlap

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from sdi.clc.frontend.syntax import Form, SyntaxNode, Tree, Type
+from sdi.sampling.float_bounds import FloatValue
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import Machine
 from sdi.sampling.ops import OPERATIONS, operate
@@ -46,10 +47,14 @@ class Operators:
         terms = self.terms
         kind = int_type(target)
         if kind is not None:
+            if isinstance(value, FloatValue):
+                return self.machine.floats.integer(value, kind)
             if not isinstance(value, int):
                 return terms.unknown(kind)
             return terms.convert(terms.truth(value) if is_bool(target) else value, kind)
         match target.form:
+            case Form.FLOATING:
+                return self.machine.floats.converted(value, target)
             case Form.POINTER:
                 if isinstance(value, PointerValue):
                     return value
@@ -89,6 +94,8 @@ class Operators:
             return self._pointer_arithmetic(operator, a, left, b, right, result)
         if result.form is Form.VECTOR:
             return self._vector(operator, a, left, b, right, result)
+        if result.form is Form.FLOATING:
+            return self.machine.floats.operated(operator, (a, b), result)
         kind = int_type(result)
         if kind is None or not isinstance(a, int) or not isinstance(b, int):
             return fresh(self.terms, result)
@@ -199,6 +206,10 @@ class Operators:
             return self._pointer_arithmetic(operator, old, left, value, right, left)
         if left.form is Form.VECTOR:
             return self._vector(operator, old, left, value, right, left)
+        if Form.FLOATING in (left.form, right.form):
+            wider = max((left, right), key=lambda of: (of.form is Form.FLOATING, of.nbytes))
+            numbers = [self.machine.floats.converted(each, wider) for each in (old, value)]
+            return self.converted(self.machine.floats.operated(operator, numbers, wider), wider, left)
         kind = int_type(left)
         if kind is None or not isinstance(old, int) or not isinstance(value, int):
             return fresh(self.terms, left)
@@ -215,6 +226,8 @@ class Operators:
             found = tuple(self.mapped(v, operator, element) for v in value)
             return tuple(self.mapped(v, "-", element) for v in found) if operator == "!" else found
         kind = int_type(of)
+        if of.form is Form.FLOATING:
+            return value if operator == "+" else self.machine.floats.operated("minus", (value,), of)
         if not isinstance(value, int) or kind is None:
             return fresh(self.terms, of)
         if operator == "!":

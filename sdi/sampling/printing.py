@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from sdi.clc.model import Argument
+from sdi.sampling.float_bounds import FloatValue
 from sdi.sampling.machine import Access
 from sdi.sampling.ops import OPERATIONS
-from sdi.sampling.terms import TermOp, TermTable
+from sdi.sampling.terms import IntType, TermOp, TermTable
 
 _LONGEST = 160
 """A longer text is of no use to anybody: what is inside becomes "..."."""
@@ -24,6 +25,17 @@ _IDS = {
     TermOp.GLOBAL_OFFSET: "get_global_offset",
 }
 _VECTOR = re.compile(r"[a-z]+(2|3|4|8|16)\Z")
+
+_INTEGERS = {
+    IntType(bits, signed): "u" * (not signed) + name
+    for bits, name in ((8, "char"), (16, "short"), (32, "int"), (64, "long"))
+    for signed in (False, True)
+}
+
+
+def _enclosed(text: tuple[str, int], level: int) -> str:
+    """A text, in parentheses if it binds less than ``level``."""
+    return text[0] if text[1] >= level else f"({text[0]})"
 
 
 class Printer:
@@ -63,8 +75,7 @@ class Printer:
 
     def _wrapped(self, term: int, level: int) -> str:
         """The text, in parentheses if it binds less than ``level``."""
-        text, binds = self._text(term)
-        return text if binds >= level else f"({text})"
+        return _enclosed(self._text(term), level)
 
     def _text(self, term: int) -> tuple[str, int]:
         """The text and how strongly its outermost operator binds."""
@@ -123,8 +134,34 @@ class Printer:
                 values = cast(tuple[int, ...], payload)
                 shown = ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
                 return f"{{{shown}}}[{self._text(args[0])[0]}]", _UNARY
+            case TermOp.FLOAT:
+                name = _INTEGERS.get(kind)
+                number = self._float(cast(FloatValue, payload))
+                return (f"({name}){_enclosed(number, _UNARY)}" if name else "..."), _UNARY
             case _:
                 return "...", _UNARY
+
+    def _float(self, value: FloatValue) -> tuple[str, int]:
+        """A floating-point number, with its conversions."""
+        parts = [self._float(part) for part in value.parts]
+        of = "float" if value.nbytes == 4 else "double"
+        match value.op:
+            case "number":
+                return value.text, _UNARY
+            case "bits":
+                return self._text(value.term)
+            case "integer":
+                return f"({of}){self._wrapped(value.term, _UNARY)}", _UNARY
+            case "converted":
+                return f"({of}){_enclosed(parts[0], _UNARY)}", _UNARY
+            case "minus":
+                return f"-{_enclosed(parts[0], _UNARY)}", _SUM
+            case "+" | "-" | "*" | "/":
+                level = _SUM if value.op in "+-" else _PRODUCT
+                first, second = _enclosed(parts[0], level), _enclosed(parts[1], level + 1)
+                return f"{first} {value.op} {second}", level
+            case _:
+                return f"{value.op}({', '.join(text for text, _ in parts)})", _UNARY
 
     def _operation(self, name: str, args: tuple[int, ...]) -> tuple[str, int]:
         operation = OPERATIONS[name]

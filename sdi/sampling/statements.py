@@ -200,24 +200,29 @@ class Statements:
         frame = machine.functions[-1]
         in_loop = bool(machine.bodies)
         frame.returns.append((machine.since(frame.first_guard), value, in_loop))
-        for body in machine.bodies:
+        for body in machine.bodies[:-1]:  # whether their later iterations happen, the innermost loop says
             body.is_broken = True
+        if machine.bodies:
+            self._stop(machine.bodies[-1])
         machine.dead = True
 
     def _break(self, node: SyntaxNode) -> None:
         machine = self.machine
         if not machine.bodies:
             raise GaveUp("has a break outside a loop", node.begin)
-        body = machine.bodies[-1]
+        self._stop(machine.bodies[-1])
+        machine.bodies[-1].breaks.append(machine.copied(machine.env))
+        machine.dead = True
+
+    def _stop(self, body: Body) -> None:
+        """This iteration of a loop is its last one."""
         # What was touched before is touched in the iteration that ends here too.
-        touched = len(machine.accesses) > body.first_access
-        condition = machine.since(body.first_guard)
+        touched = len(self.machine.accesses) > body.first_access
+        condition = self.machine.since(body.first_guard)
         if touched or self.terms.value(condition) is not None or body.continues:
             body.is_broken = True
         else:
             body.stops.append(self.terms.negate(condition))
-        body.breaks.append(machine.copied(machine.env))
-        machine.dead = True
 
     def _if(self, node: SyntaxNode) -> None:
         condition = self.expressions.condition(node.children[0])

@@ -76,6 +76,7 @@ class TermOp(IntEnum):
     ANY = 23
     GEOMETRIC = 24  # start, factor, iteration number; payload: "*", "/" or, of floor division, "//"
     LOOKUP = 25  # index; payload: the table's values
+    FLOAT = 26  # what a FloatValue becomes as an integer; the terms that it is made of; payload: the value
 
 
 class Row(NamedTuple):
@@ -87,6 +88,9 @@ class Row(NamedTuple):
     payload: object
 
 
+_VARYING = frozenset(
+    {TermOp.GLOBAL_ID, TermOp.GROUP_ID, TermOp.LOCAL_ID, TermOp.COUNTER, TermOp.OPAQUE, TermOp.GEOMETRIC}
+)
 _TRANSPARENT = frozenset({TermOp.LINEAR, TermOp.MUL, TermOp.CONVERT})
 TRUTHS = frozenset({TermOp.LT, TermOp.EQ, TermOp.NOT, TermOp.ALL, TermOp.ANY})
 
@@ -117,6 +121,7 @@ class Terms:
     """Builds a graph.  Owned by: the thread of the build.
 
     ``chooses``: for each term, whether it is a sum or product of what a condition chooses, not data.
+    ``uniform``: whether it is the same for all work-items, and in all iterations.
     ``operations``: a measure of the work so far.
     """
 
@@ -124,6 +129,7 @@ class Terms:
         self.rows: list[Row] = []
         self.opaque: list[bool] = []
         self.chooses: list[bool] = []
+        self.uniform: list[bool] = []
         self._newest: list[int] = []
         self._depth: list[int] = []
         self._index: dict[Row, int] = {}
@@ -148,6 +154,7 @@ class Terms:
         self._index[row] = number
         self.rows.append(row)
         self.opaque.append(op is TermOp.OPAQUE or any(self.opaque[a] for a in args))
+        self.uniform.append(op not in _VARYING and all(self.uniform[a] for a in args))
         if op is TermOp.SELECT:
             self.chooses.append(not self.opaque[args[0]])
         else:

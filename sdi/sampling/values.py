@@ -1,7 +1,7 @@
 """What a variable of a kernel may hold, as far as index expressions need it.
 
 ``int``: a term; ``PointerValue``; ``tuple``: components of a vector; ``RecordValue``; ``ArrayValue``;
-None: not known (also every floating-point value).
+``FloatValue``: a floating-point number that all work-items have; None: not known (also other such numbers).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc.frontend.syntax import Form, Type
+from sdi.sampling.float_bounds import FloatValue
 from sdi.sampling.terms import IntType, TermOp, Terms
 
 PRIVATE_MEMORY = -1
@@ -86,7 +87,7 @@ class ArrayValue:
         return ArrayValue(self.kind, (*self.items[:number], value, *self.items[number + 1 :]))
 
 
-Value = int | PointerValue | tuple["Value", ...] | RecordValue | ArrayValue | None
+Value = int | PointerValue | tuple["Value", ...] | RecordValue | ArrayValue | FloatValue | None
 
 
 def unset(of: Type) -> ArrayValue | None:

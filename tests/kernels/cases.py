@@ -2,7 +2,7 @@
 
 A launch: global size, local size, arguments, and perhaps a global offset.  Arguments: ``B(n)`` is a buffer of
 n ints, ``U(n)`` an unsigned and ``H(n)`` a short value, ``L(n)`` local memory of n bytes, ``V(a, b, ...)``
-several ints as one value, ``I(n)`` an int.
+several ints as one value, ``I(n)`` an int, ``F(x)`` a float.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ def U(value: int) -> Argument:  # noqa: N802
 def H(value: int) -> Argument:  # noqa: N802
     """A short."""
     return struct.pack("<h", value)
+
+
+def F(value: float) -> Argument:  # noqa: N802
+    """A float."""
+    return struct.pack("<f", value)
 
 
 def L(nbytes: int) -> Argument:  # noqa: N802
@@ -126,6 +131,34 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "cast_to_bytes": [launch(64, 8, [B(20)])],
         "switched": [launch(32, 8, [B(128), I(n)]) for n in (0, 1, 2, 7)],
     },
+    "floats": {
+        "halves": [launch(32, 4, [B(64), I(n)]) for n in (0, 10, 13, 64)],
+        "scaled_count": [launch(32, 4, [B(32), F(x)]) for x in (-1.0, 0.0, 0.5, 0.7, 1.3, 1e30, 1e-40)],
+        "rounded_up": [launch(16, 4, [B(256), I(n)]) for n in (0, 3, 8, 20, 61)],
+        "rounded_up_in_doubles": [launch(16, 4, [B(256), I(n)]) for n in (0, 3, 8, 20, 61)],
+        "rounded_down": [launch(16, 4, [B(256), F(x)]) for x in (0.0, 2.5, 3.5, 3.999, 7.0, 0.49999997)],
+        "side_of_square": [launch(16, 4, [B(256), I(n)]) for n in (0, 2, 16, 17, 80)],
+        "levels": [launch(16, 4, [B(256), I(n)]) for n in (1, 2, 12, 64)],
+        "radix": [launch(16, 4, [B(256), I(r), I(i)]) for r, i in ((2, 0), (2, 3), (4, 2), (3, 1))],
+        "radix_of_counter": [launch(16, 4, [B(256), I(r)]) for r in (2, 3)],
+        "bits_of_it": [launch(16, 4, [B(128), F(x), I(0x40490FDB)]) for x in (0.0, 1.5, 1e-45)],
+        "by_compound": [launch(16, 4, [B(128), F(x), I(n)]) for x, n in ((0.5, 3), (2.25, 0), (1.0, 8))],
+        "changed_by_loop": [launch(16, 4, [B(128), F(x)]) for x in (0.0, 1.5)],
+        "of_ids": [launch(16, 4, [B(128), F(x)]) for x in (0.0, 1.5)],
+        "chosen_by_scalar": [launch(16, 4, [B(64), F(x), I(n)]) for x, n in ((2.5, 3), (2.5, 4))],
+        "by_helper": [launch(16, 4, [B(64), F(x)]) for x in (0.0, 1.5, 2.3)],
+        "by_address": [launch(16, 4, [B(64), F(1.0)])],
+        "by_structure": [launch(16, 4, [B(64), F(x) + I(7)]) for x in (1.0, 2.75)],  # type: ignore[operator]
+        "converted": [launch(16, 4, [B(256), F(x)]) for x in (0.0, 2.5, 3.75)],
+        "converted_otherwise": [launch(16, 4, [B(256), F(x)]) for x in (0.0, 2.5, 3.75)],
+        "of_constants": [launch(16, 4, [B(512)])],
+        "of_sizes": [launch(size, 4, [B(64)]) for size in (16, 20)],
+        "out_of_range": [launch(16, 4, [B(512), F(x)]) for x in (0.0, 1.0, 2.0, 1e20)],
+        "fused": [
+            launch(16, 4, [B(64), F(x), F(y), F(z)])
+            for x, y, z in ((0.1, 10.0, 1.0), (1.5, 2.0, 0.5), (16777217.0, 1.0, -16777210.0))
+        ],
+    },
     "loops": {
         "until_it_breaks": [launch(16, 4, [B(160), I(n)]) for n in (0, 3, 8)],
         "dot_rows": [launch(16, 4, [B(16 * 9), B(9), B(16), I(n)]) for n in (9, 0)],
@@ -165,6 +198,16 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "plain_break": [launch(8, 2, [B(100), I(7), I(n)]) for n in (30, 100)],
         "write_then_break": [launch(8, 2, [B(100), I(7), I(n)]) for n in (3, 100)],
         "return_in_loop": [launch(8, 2, [B(100), B(100), I(7)])],
+        "return_at_bound": [launch(8, 2, [B(64), I(n)]) for n in (0, 19, 64)],
+        "return_in_inner_loop": [launch(8, 2, [B(128), I(5), I(m)]) for m in (0, 3, 7, 20)],
+        "return_after_write": [launch(8, 2, [B(64), I(n)]) for n in (0, 19, 64)],
+        "return_and_break": [launch(8, 2, [B(64), I(n), I(m)]) for n, m in ((4, 3), (20, 3), (9, 9))],
+        "return_at_one": [launch(8, 2, [B(64), I(n)]) for n in (0, 3, 9)],
+        "return_and_continue": [launch(8, 2, [B(64), I(n)]) for n in (0, 3, 9)],
+        "return_in_switch": [launch(8, 2, [B(64), I(n), I(m)]) for n in (3, 9) for m in (0, 1, 2)],
+        "return_of_helper": [launch(8, 2, [B(64), I(n)]) for n in (0, 3, 9)],
+        "return_of_all": [launch(8, 2, [B(64), I(n)]) for n in (0, 3, 9)],
+        "return_of_do": [launch(8, 2, [B(64), I(n)]) for n in (0, 3, 9)],
         "do_once_more": [launch(8, 2, [B(100), I(n)]) for n in (7, 0)],
         "until_equal": [launch(8, 2, [B(100), I(n)]) for n in (7, 0)],
         "doubling": [launch(8, 2, [B(200), I(n)]) for n in (20, 1)],

@@ -153,6 +153,137 @@ __kernel void return_in_loop(__global const int *a, __global int *b, int n)
     b[g] = 1;
 }
 
+__kernel void return_at_bound(__global int *a, int n)
+{
+    int i = get_global_id(0);
+    for (int k = 0; k < 8; k++) {
+        if (i * 8 + k >= n)
+            return;
+        a[i * 8 + k] = 1;
+    }
+}
+
+__kernel void return_in_inner_loop(__global int *a, int n, int m)
+{
+    int i = get_global_id(0);
+    for (int j = 0; j < 3; j++)
+        for (int k = 0; k < 4; k++) {
+            if (j * 4 + k >= m)
+                return;
+            a[i * 12 + j * 4 + k] = 1;
+        }
+    a[i * 12 + n] = 2;
+}
+
+__kernel void return_after_write(__global int *a, int n)
+{
+    int i = get_global_id(0);
+    for (int k = 0; k < 8; k++) {
+        a[i * 8 + k] = 1;
+        if (i * 8 + k >= n)
+            return;
+    }
+    a[i * 8] = 3;
+}
+
+__kernel void return_and_break(__global int *a, int n, int m)
+{
+    int i = get_global_id(0);
+    for (int k = 0; k < 8; k++) {
+        if (k >= m)
+            break;
+        if (i + k >= n)
+            return;
+        a[i * 8 + k] = 1;
+    }
+    a[i * 8] = 2;
+}
+
+__kernel void return_at_one(__global int *a, int n)
+{
+    int i = get_global_id(0);
+    for (int k = 0; k < 8; k++) {
+        if (k == n)
+            return;
+        a[i * 8 + k] = 1;
+    }
+}
+
+__kernel void return_and_continue(__global int *a, int n)
+{
+    int i = get_global_id(0);
+    for (int k = 0; k < 8; k++) {
+        if ((k & 1) == 0)
+            continue;
+        if (k >= n)
+            return;
+        a[i * 8 + k] = 1;
+    }
+}
+
+__kernel void return_in_switch(__global int *a, int n, int m)
+{
+    int i = get_global_id(0);
+    for (int k = 0; k < 8; k++) {
+        switch (m) {
+        case 0:
+            if (k >= n)
+                return;
+            break;
+        case 1:
+            if (k > i)
+                return;
+            if (k > n)
+                break;
+            a[i * 8] = 2;
+            break;
+        default:
+            return;
+        }
+        a[i * 8 + k] = 1;
+    }
+}
+
+int first_at_least(int n, __global int *a, int i)
+{
+    for (int k = 0; k < 8; k++) {
+        if (k >= n)
+            return k;
+        a[i * 8 + k] = 1;
+    }
+    return 8;
+}
+
+__kernel void return_of_helper(__global int *a, int n)
+{
+    int i = get_global_id(0);
+    int k = first_at_least(n, a, i);
+    if (k < 8)
+        a[i * 8 + k] = 5;
+}
+
+__kernel void return_of_all(__global int *a, int n)
+{
+    int i = get_global_id(0), k = 0;
+    while (k < 8) {
+        if (i > n)
+            return;
+        else
+            a[i * 8 + k] = 1;
+        k += 1;
+    }
+}
+
+__kernel void return_of_do(__global int *a, int n)
+{
+    int i = get_global_id(0), k = 0;
+    do {
+        if (k >= n)
+            return;
+        a[i * 8 + k] = 1;
+    } while (++k < 8);
+}
+
 __kernel void do_once_more(__global int *b, int n)
 {
     int g = get_global_id(0), k = 0;

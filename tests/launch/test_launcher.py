@@ -65,6 +65,34 @@ def test_a_scalar_that_shapes_no_range_costs_no_new_plan(serve: Serve, members: 
     assert np.array_equal(np.frombuffer(client.read(a, 4 * 2 * N), np.int32), expected)
 
 
+FRACTION = """
+__kernel void add_to_part(__global int *a, int n, float part, int value) {
+    int i = get_global_id(0);
+    if (i < (int)(n * part))
+        a[i] += value;
+}
+"""
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_launches_that_differ_in_a_float_that_counts_share_no_plan(serve: Serve, members: int) -> None:
+    client = serve(members)
+    build, status, _ = client.build(FRACTION)
+    assert status == 0
+    a = client.buffer(bytes(4 * N))
+    expected = np.zeros(N, np.int32)
+    parts = (0.25, 0.5, 0.75, 1.0, 0.1, 0.0)
+    for value in range(60):  # so often that launches are recorded
+        part = parts[value * value % 6 if value < 40 else value % 6]
+        client.launch(build, [(a, 0), i32(N), struct.pack("<f", part), i32(value)], [N], [16])
+        expected[: int(np.float32(N) * np.float32(part))] += value
+    client.finish()
+    kernel: Kernel = client.session._launcher._builds[build].kernels[0]
+    if members > 1:
+        assert len(kernel._launch_plans.values) == len(parts)
+    assert np.array_equal(np.frombuffer(client.read(a, 4 * N), np.int32), expected)
+
+
 @pytest.mark.parametrize("members", [1, 3])
 def test_a_released_buffer_takes_its_plans_along(serve: Serve, members: int) -> None:
     client = serve(members)

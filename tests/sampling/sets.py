@@ -17,6 +17,7 @@ import islpy as isl
 
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import KernelAnalysis
+from sdi.sampling.float_bounds import FloatValue, integer_bounds
 from sdi.sampling.machine import Access, Loop
 from sdi.sampling.terms import IntType, Row, TermOp
 
@@ -364,9 +365,20 @@ class _Writer:
                 return self._power(args, str(payload))
             case TermOp.OPERATION:
                 return self._operated(str(payload), [self.value(arg) for arg in args], kind)
+            case TermOp.FLOAT:
+                return self._from_float(cast(FloatValue, payload), args, kind)
             case _:
                 holds, fails = self._truth(row, True), self._truth(row, False)
                 return self._variable(0, 1, f"(({{}} = 1 and {holds}) or ({{}} = 0 and {fails}))")
+
+    def _from_float(self, value: FloatValue, args: tuple[int, ...], kind: IntType) -> Sum:
+        """Any integer that the number may become."""
+        sums = [self.value(arg) for arg in args]
+        if any(parts for _, parts in sums):
+            raise NoSet("a floating-point number of variables")
+        numbers = {arg: constant for arg, (constant, _) in zip(args, sums, strict=True)}
+        low, high = integer_bounds(value, numbers, kind) or (kind.lo, kind.hi)
+        return (low, {}) if low == high else self._variable(low, high)
 
     def _scalar(self, place: tuple[int, int], kind: IntType) -> int:
         argument, first = place

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sdi.sampling import analyse
+from sdi.ndrange import GroupBox
+from sdi.sampling import Precision, analyse
 from tests.kernels.cases import FOLDER, LAUNCHES, B
 from tests.kernels.cases import launch as launch_of
 from tests.sampling.checking import check
@@ -35,7 +36,6 @@ FOLLOWED = (
     "arrays/rows_in_other_words",
     "arrays/own_rows_by_pointer",
     "pointers/arrays_in_arguments",
-    "loops/until_it_breaks",
 )
 
 
@@ -69,3 +69,15 @@ def test_a_structure_that_hides_another_one_is_not_taken_for_it(recorder: Record
     tree = tree_of(SAME_NAME)
     kernel = kernels_of(tree)["structure_of_the_same_name"]
     check(recorder, tree, kernel, "", launch_of(16, 4, [B(64), B(64)]))
+
+
+@pytest.mark.parametrize("name", ["return_at_bound", "return_at_one", "return_of_all"])
+def test_a_return_ends_a_loop_as_a_break_does(name: str) -> None:
+    tree = tree_of((FOLDER / "loops.cl").read_text())
+    analysis = analyse(tree, kernels_of(tree)[name])
+    assert analysis.reasons == ()
+    for launch in LAUNCHES["loops"][name]:
+        whole = GroupBox((0, 0, 0), launch.ndrange.num_groups)
+        values = tuple(each if isinstance(each, bytes) else None for each in launch.arguments)
+        (found,) = analysis.bind(launch.ndrange, values, (256, None)).over(whole)
+        assert found.precision is Precision.EXACT

@@ -38,6 +38,10 @@ def printed(body: str, parameters: str = "__global int *a, __global int *b, int 
         ("if (get_global_id(0) < n) a[0] = 1;", "write a[0] when get_global_id(0) < n"),
         ("if (get_global_id(0) == 0 || n != 3) a[7] = 1;", "write a[7] when get_global_id(0) == 0 || n != 3"),
         ("for (int k = 0; k < n; k++) a[k * 2] = 1;", "write a[2 * i0] when i0 < n"),
+        ("a[(int)ceil((float)n / 64.0f)] = 1;", "write a[(int)ceil((float)n / 64.0f)]"),
+        ("a[(uchar)(-(n * 0.5f - 2.5f) * 2.0f)] = 1;",
+         "write a[(uchar)((-((float)n * 0.5f - 2.5f)) * 2.0f)]"),
+        ("a[(int)((double)(n * 0.5f) + 1.0)] = 1;", "write a[(int)((double)((float)n * 0.5f) + 1.0)]"),
     ],
 )  # fmt: skip
 def test_indices_and_guards_are_written_in_the_words_of_the_kernel(body: str, form: str) -> None:

@@ -46,7 +46,7 @@ def access_of(
         f for f in compiled.tree.functions.values() if f.name == model.name and f.body is not None
     )
     try:
-        return _narrowed(analyse(compiled.tree, function, operations), model)
+        return _narrowed(analyse(compiled.tree, function, operations, compiled.member_options), model)
     except Exception:
         _log.exception("kernel %s: the analysis failed, so every member gets whole buffers", model.name)
         return WholeAccess(model)
