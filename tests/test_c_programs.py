@@ -172,7 +172,10 @@ def test_bad_calls_get_the_codes_of_the_specification(compiled: Compiled, member
 
 
 def test_expected_codes_are_those_of_the_plain_driver(compiled: Compiled) -> None:
-    ended = run([compiled("tests/c/errors"), *CRASHES], plain_environ(), LIMIT_S)
+    for _ in range(3):  # so many wrong calls crash PoCL itself now and then
+        ended = run([compiled("tests/c/errors"), *CRASHES], plain_environ(), LIMIT_S)
+        if ended.returncode >= 0:
+            break
     wrong = {line[:58].strip() for line in ended.stdout.splitlines() if line.endswith("WRONG")}
     assert re.search(r"^\d+ calls, \d+ wrong", ended.stdout, re.M), ended.describe()
     assert wrong <= DEVIATIONS

@@ -106,10 +106,11 @@ class KernelSets:
         roots += [term for loop in loops for term in (*loop.conditions, *loop.guards)]
         below = self._below(roots)
         is_certain = access.is_definite and not any(self.opaque[term] for term in roots)
-        others = [access.offset, *(term for loop in loops for term in (*loop.conditions, *loop.guards))]
-        is_by_guards = access.is_definite and not is_certain and not any(self.opaque[t] for t in others)
+        others = [term for loop in loops for term in (*loop.conditions, *loop.guards)]
         unrolled = self._powers(below)
         start = _Writer(self, below, [n for n in access.loops if n not in unrolled], {})
+        is_by_data = any(self.opaque[t] for t in others) or start.is_by_data(access.offset)
+        is_by_guards = access.is_definite and not is_certain and not is_by_data
         for around in self._domains(list(zip(access.loops, loops, strict=True)), unrolled, start):
             yield self._touched(access, around, is_certain, _Writer.holds)
             if is_by_guards:
@@ -426,9 +427,13 @@ class _Writer:
 
     def _extreme(self, a: Sum, b: Sum, sign: str) -> Sum:
         ends = [self._bounds(a), self._bounds(b)]
+        of = min if sign == "<=" else max
+        low, high = of(low for low, _ in ends), of(high for _, high in ends)
+        if low == high:
+            return (low, {})
         one, other = _text(a), _text(b)
         parts = f"(({{}} = {one} and {one} {sign} {other}) or ({{}} = {other} and {other} {sign} {one}))"
-        return self._variable(min(low for low, _ in ends), max(high for _, high in ends), parts)
+        return self._variable(low, high, parts)
 
     def _looked_up(self, index: Sum, table: tuple[int, ...]) -> Sum:
         if len(table) > _TABLE_MAX:
@@ -519,9 +524,25 @@ class _Writer:
         if not self._sets.opaque[term]:
             return self.truth(term, True)
         if row.op not in (TermOp.ALL, TermOp.ANY):
-            return "1 = 0"
+            return "1 = 1" if self._is_sure(row, True) else "1 = 0"
         word = " and " if row.op is TermOp.ALL else " or "
         return f"({word.join(self.surely(arg) for arg in row.args)})"
+
+    def is_by_data(self, term: int) -> bool:
+        """Whether a term has other values for other data."""
+        return self._sets.opaque[term] and any(name not in self.dims for name in self.value(term)[1])
+
+    def _is_sure(self, row: Row, wanted: bool) -> bool:
+        """Whether the bounds of what is compared decide it."""
+        if row.op is TermOp.NOT:
+            return self._is_sure(self._sets.rows[row.args[0]], not wanted)
+        if row.op not in (TermOp.LT, TermOp.EQ):
+            return False
+        a, b = (self.value(arg) for arg in row.args)
+        low, high = self._bounds(_plus(a, b, -1))
+        if row.op is TermOp.LT:
+            return high < 0 if wanted else low >= 0
+        return low == high == 0 if wanted else low > 0 or high < 0
 
     def _truth(self, row: Row, wanted: bool) -> str:
         match row.op:
