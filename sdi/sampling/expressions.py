@@ -463,12 +463,8 @@ class Expressions:
             case Variable():
                 if record is None or not self.layouts.is_disjoint(record):
                     self.machine.sticky.add(base.declaration)  # one member's bytes are another's
-                if node.type.form is Form.ARRAY:
-                    pointer = self.pointees.member(base.declaration, (*base.path, node.name))
-                    if pointer is None:
-                        self.machine.sticky.add(base.declaration)
-                    return Memory(pointer or HARMLESS, Space.PRIVATE)
-                return Variable(base.declaration, (*base.path, node.name))
+                part = Variable(base.declaration, (*base.path, node.name))
+                return Memory(self._address(part), Space.PRIVATE) if node.type.form is Form.ARRAY else part
             case Temporary():
                 value = base.value
                 return Temporary(value.get(node.name) if isinstance(value, RecordValue) else None)

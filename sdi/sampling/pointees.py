@@ -7,7 +7,6 @@ from sdi.sampling.control import JUMPS, is_item, record_of, variable_of
 from sdi.sampling.layout import Layouts, name_of
 from sdi.sampling.machine import GaveUp, Machine
 from sdi.sampling.places import Path, Variable, with_part
-from sdi.sampling.terms import I64
 from sdi.sampling.values import (
     PRIVATE_MEMORY,
     ArrayValue,
@@ -17,7 +16,6 @@ from sdi.sampling.values import (
     declaration_of,
     fresh,
     int_type,
-    root_of,
     unset,
 )
 
@@ -96,8 +94,8 @@ class Pointees:
             case RecordValue() if (found := self._part(declaration, at, of)) is not None:
                 path, _, rest = found
                 part = _at(value, path)
-                if isinstance(part, ArrayValue) and part.holds(of):
-                    number = part.at(rest)
+                if isinstance(part, ArrayValue):
+                    number = part.at(rest) if part.holds(of) else None
                     part = None if number is None else part.items[number]
                 return self.typed(part, of)
             case int() if at == 0:
@@ -119,33 +117,21 @@ class Pointees:
                 env[declaration] = None if number is None else old.replaced(number, self.typed(value, of))
             case RecordValue() if at is not None and (found := self._part(declaration, at, of)) is not None:
                 path, member, rest = found
-                new: Value = self.typed(value, of)
-                if member.form is Form.ARRAY:
-                    items = _at(old, path) or unset(member)
-                    is_item = isinstance(items, ArrayValue) and items.holds(of)
-                    number = items.at(rest) if isinstance(items, ArrayValue) and is_item else None
-                    new = (
-                        items.replaced(number, new)
-                        if isinstance(items, ArrayValue) and number is not None
-                        else None
-                    )
-                env[declaration] = with_part(old, path, new)
+                if member.form is not Form.ARRAY:
+                    env[declaration] = with_part(old, path, self.typed(value, of))
+                    return
+                items = _at(old, path) or unset(member)
+                number = items.at(rest) if isinstance(items, ArrayValue) and items.holds(of) else None
+                if not isinstance(items, ArrayValue) or number is None:
+                    env[declaration] = None  # more than an item, perhaps of what is behind the array too
+                    return
+                env[declaration] = with_part(old, path, items.replaced(number, self.typed(value, of)))
             case int() if at == 0 and int_type(of) == self._terms.type(old):
                 env[declaration] = self.typed(value, of)
             case PointerValue() if at == 0 and of.form is Form.POINTER:
                 env[declaration] = value
             case _:
                 env[declaration] = None
-
-    def member(self, declaration: int, path: Path) -> PointerValue | None:
-        """A pointer to a member of a structure; None: to a structure that is not followed."""
-        record, at = self.records.get(declaration), 0
-        for name in path:
-            fields = self._layouts.fields(record) if record is not None else None
-            if fields is None or str(name) not in fields:
-                return None
-            record, at = fields[str(name)].type, at + fields[str(name)].offset
-        return PointerValue(((root_of(declaration), self._terms.const(at, I64)),))
 
     def _part(self, declaration: int, at: int, of: Type) -> tuple[Path, Type, int] | None:
         """Which part of a structure begins so many bytes from its start and has a type; None: no member.

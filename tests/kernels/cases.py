@@ -225,6 +225,7 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
             for sizes in ((8, 2, 16), (16, 1, 5), (9, 0, 16))
         ],
         "arrays_in_structures": [launch(16, 4, [B(600), V(1, 2, 3, 4, 1 << 16, 9), I(n)]) for n in (3, 6)],
+        "stored_over_an_array": [launch(16, 4, [B(1600)])],
         "arrays_in_changed_structures": [
             launch(16, 4, [B(600), V(1, 2, 3, 4, 1 << 16, 9), I(n)]) for n in (0, 1, 4)
         ],

@@ -564,3 +564,26 @@ __kernel void arrays_in_changed_structures(__global int *a, Layout layout, int n
     behind[-1] = 7;
     a[256 + 16 * x + layout.sizes[1] + layout.sizes[2] + layout.offset] = 1;
 }
+
+typedef struct {
+    int items[2];
+    int behind;
+    int last;
+} Items;
+
+void put_bytes(int *to)
+{
+    *(uchar16 *)to = (uchar16)(9);
+}
+
+__kernel void stored_over_an_array(__global int *a)
+{
+    int x = get_global_id(0);
+    Items one = {{1, 2}, 3, 4}, two = {{1, 2}, 3, 4}, three = {{1, 2}, 3, 4};
+    *(uchar16 *)one.items = (uchar16)(9);
+    a[32 * x + (one.behind & 15)] = 1;
+    put_bytes(two.items);
+    a[512 + 32 * x + (two.last & 15)] = 1;
+    ((uchar *)three.items)[8] = 7;
+    a[1024 + 32 * x + three.behind] = 1;
+}
