@@ -18,7 +18,8 @@ class AccessPlans:
 
     ``bind``: binds the access maps, if anybody asks.  ``images``: which slabs are written.  ``accesses``: of
     all its work-items, where that is known.  ``known``, ``key``: where plans of launches alike are, if they
-    are kept.  ``regions``: see ``make_plan``.
+    are kept.  ``regions``: see ``make_plan``.  ``whole``: the cut into one assignment, and what it may touch,
+    where that needs no access maps.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class AccessPlans:
         known: PlanMemory | None = None,
         key: PlanKey | None = None,
         regions: Collection[int] = (),
+        whole: tuple[tuple[GroupBox, ...], BoundAccess] | None = None,
     ) -> None:
         self._model, self._values, self._buffers = model, values, buffers
         self._bind = bind
@@ -39,10 +41,16 @@ class AccessPlans:
         self._accesses = accesses
         self._known, self._key = known, key
         self._regions = regions
+        self._whole = whole
         self._bound: BoundAccess | None = None
 
     def plan(self, boxes: tuple[GroupBox, ...], exact: bool) -> CutPlan:
         """See ``CutPlans``."""
+        if self._whole is not None and boxes == self._whole[0]:
+            over = self._whole[1].over
+            return make_plan(
+                self._model, self._values, over, boxes, self._buffers, self._images, self._regions
+            )
         known, key = self._known, self._key
         if known is not None and key is not None:
             found = known.find(key, boxes, exact, list(self._buffers.values()))

@@ -32,6 +32,10 @@ _SURE_NS, _MEASURED_LEAST = 1e6, 3
 _SURE_AFTER, _SETTLED = 16, 64
 """After so many launches what was measured has to do; and the others of a loop run where they stay, most
 likely."""
+_AGAIN = 0.25
+"""Part of the time to choose a cut that it takes to choose again: plans are remembered."""
+_PATIENCE = 10.0
+"""Once the budget is spent, so many times the time to choose must be at stake."""
 _ALL_NUMBERS_MAX = 8
 """Of so many members on one node every number is tried; of more, and of several nodes, few are."""
 
@@ -92,7 +96,7 @@ class Cutter:
 
     def history(self) -> LaunchHistory:
         """For launches of a kind that was not seen before."""
-        return LaunchHistory(Rates(self.is_shared), is_fixed=self._split != "auto")
+        return LaunchHistory(Rates(self.is_shared), self._split != "auto", self.budget)
 
     def cut(self, history: LaunchHistory, num_groups: Int3, plans: CutPlans) -> tuple[CutPlan, str]:
         """The cheapest plan, and why it is whole, if it is."""
@@ -302,7 +306,7 @@ class Cutter:
         whole = self._whole(num_groups, plans)
         if self._is_one_device:
             return self._stays_for_good(history, whole)
-        if history.assignments > 1:
+        if history.assignments > 1 and not history.is_losing():
             found = self._best(history, num_groups, history.assignments, plans)
             if self._goes_on(history, found):
                 history.decide(shape_of(found.boxes), len(found.boxes), "")
@@ -313,7 +317,7 @@ class Cutter:
         least_ns = (accesses or 0.0) * self._access_ns
         most_ns = inf if accesses is None else _SLACK * least_ns
         moving = self._move_ns(whole)
-        if self._saved_ns(most_ns, most) + moving <= 0:
+        if not self._pays_to_choose(history, self._saved_ns(most_ns, most) + moving):
             return self._stays_whole(history, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
         if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
             return self._stays_whole(history, whole, "until it is known how long that takes")
@@ -339,9 +343,15 @@ class Cutter:
     def _planned(self, history: LaunchHistory, assignments: int, start_ns: int) -> None:
         """What it took to choose is spent, until it has paid."""
         took_ns = self.budget.now_ns() - start_ns
+        history.think_ns = _AGAIN * took_ns
         self.budget.spend(took_ns)
         if assignments > 1:
             history.planned_ns += took_ns
+
+    def _pays_to_choose(self, history: LaunchHistory, stake_ns: float) -> bool:
+        """Whether to look for another way may save more than it takes."""
+        think_ns = history.think_ns
+        return stake_ns > think_ns * (1.0 if self.budget.left_ns() > think_ns else _PATIENCE)
 
     def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:
         """Whether launches may go on like ``found`` although none of them was measured yet."""
@@ -394,7 +404,17 @@ class Cutter:
         if most > 1 and saved <= 0 and (history.launches < _SETTLED or saved + moving <= 0):
             history.decide((1, 1, 1), 1, f"it takes {run_ns / 1e6:.2f} ms on one member")
             return found_for[1]
+        if history.is_losing():
+            return self._stays_whole(history, found_for[1], "several have lost more than they saved")
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
+        if not self._pays_to_choose(history, (saved + moving) * max(history.launches, 1)):
+            # What is in use is known.
+            several = [number for number in several if number == history.assignments]
+            if not several:
+                why = (
+                    f"which takes {run_ns / 1e6:.2f} ms: to choose otherwise would take longer than it saves"
+                )
+                return self._stays_whole(history, found_for[1], why)
         found_for |= {number: self._best(history, num_groups, number, plans) for number in several}
         if all(found_for[number].why_whole for number in several):
             history.decided_at = history.launches
@@ -438,15 +458,20 @@ class Cutter:
         return rates.times.get(number, 0) < _MEASURED_LEAST
 
     def _risk_ns(self, history: LaunchHistory, way: Candidate, whole: Candidate) -> float:
-        """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose."""
-        if way.assignments == 1 or way.assignments in history.rates.known:
+        """What it may cost in vain to try a way: 0 if it was measured, or is the one that can't lose; what
+        others than the one in use have lost so far.
+        """
+        if way.assignments == 1:
             return 0.0
+        lost_ns = max(0.0, -history.worth_ns) if way.assignments != history.assignments else 0.0
+        if way.assignments in history.rates.known:
+            return lost_ns
         if way.assignments == history.assignments and self.is_shared:
             return inf  # none of its launches was measured yet: the application is far ahead
         each = way.issue_ns - whole.issue_ns + way.steady_ns
         if not self.is_shared:
             each -= whole.run_ns - way.run_ns
-        return max(0.0, max(0.0, way.move_ns - way.steady_ns - whole.move_ns) + each * TRIAL)
+        return max(lost_ns, max(0.0, way.move_ns - way.steady_ns - whole.move_ns) + each * TRIAL)
 
     def _way(self, history: LaunchHistory, plan: CutPlan) -> Candidate:
         number = len(plan.boxes)

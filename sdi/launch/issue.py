@@ -40,8 +40,8 @@ Merges = dict[tuple[int, MergedRange], list[MemberMerge]]
 class Issued:
     """``tickets``: of the assignments, in the order of the chunk's members, then those of merges.
 
-    ``copies_ns``: what the copies before it are predicted to take.  ``recording``: if the chunk can be issued
-    like this again, with ``kernels``.  ``patterns``: where somebody wants to know.
+    ``copies_ns``: what copies from members before it are predicted to take.  ``recording``: if the chunk can
+    be issued like this again, with ``kernels``.  ``patterns``: where somebody wants to know.
     """
 
     tickets: list[Ticket]

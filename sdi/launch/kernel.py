@@ -80,13 +80,16 @@ class LaunchPlan:
         return self.version == self.history.version
 
     def is_like(self, other: LaunchPlan) -> bool:
-        """Whether it does the same in the same way, so that what was recorded of it goes on."""
+        """Whether it does the same in the same way, so that what was recorded of it goes on.
+
+        Why it is whole may be said in other figures.
+        """
         if self.plan.is_attempt or self.plan.images or self.history is not other.history:
             return False  # a history says when it is looked at again
         return self._way() == other._way() and self.plan == other.plan
 
     def _way(self) -> tuple[object, ...]:
-        return self.version, self.why_whole, self.capacities, self.epoch, self.reached, len(self.chunks)
+        return self.version, self.capacities, self.epoch, self.reached, len(self.chunks)
 
     def measured(self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False) -> None:
         """Learn from when the assignments of a launch, or of a part of it, ran.  Any thread.
@@ -107,14 +110,20 @@ class LaunchPlan:
             epoch.balance.record(epoch, edges, times_ns, is_first)
 
     def copied(self, copies_ns: float, times: int = 1) -> None:
-        """So much of the time of each of some launches went into copies."""
-        history = self.history
-        if copies_ns and len(self.groups) > 1 and not (history.is_fixed or history.is_final):
-            rates = history.rates
-            one_ns, several_ns = rates.group_ns(1), rates.group_ns(len(self.groups))
-            if one_ns is not None and several_ns is not None:
-                saved_ns = one_ns * sum(self.groups) - several_ns * max(self.groups)
-                history.copied(copies_ns, saved_ns, times)
+        """So much of the time of each of some launches went into copies from members.
+
+        One member has to fetch only what others ran in several assignments before.
+        """
+        history, rates = self.history, self.history.rates
+        if history.is_fixed or history.is_final:
+            return
+        if len(self.groups) == 1:
+            history.budget.lose(copies_ns * times)
+            return
+        one_ns, several_ns = rates.group_ns(1), rates.group_ns(len(self.groups))
+        if one_ns is not None and several_ns is not None:
+            saved_ns = one_ns * sum(self.groups) - several_ns * max(self.groups)
+            history.copied(copies_ns, saved_ns, times)
 
     def passes(self) -> bool:
         """Whether the next launch is cut like this and nothing is to be learnt from it.
@@ -298,7 +307,8 @@ class Kernel:
         """Drop a launch plan that is to be chosen anew."""
         for key in [key for key, found in self._launch_plans.values.items() if found is launch_plan]:
             self._launch_plans.drop(key)
-        self._is_other()
+        if launch_plan.version == launch_plan.history.version:  # otherwise that says it, of these launches
+            self._is_other()
 
     def forget_all(self) -> None:
         """Everything is to be chosen anew."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsaf
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
+from sdi.launch.gathering import are_gathered, are_on_one, may_gather
 from sdi.launch.geometry import ndrange_of
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
@@ -48,10 +49,8 @@ from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.history import LaunchHistory
 from sdi.profile.record.recorder import Recorder
-from sdi.regions import RegionSet
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.whole import WholeAccess
-from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES
 from sdi.vmem.reaches import Reached
@@ -64,8 +63,6 @@ KNOWN_MAX = 256
 """Launches that are known by the bytes of their records, least recently used first out."""
 _OF_ONE_DEVICE = "its queue is for one device"
 _ATOMIC_BY_ADDRESS = "updates shared virtual memory atomically, which is one memory of several GPUs"
-_GATHER_AFTER = 8
-"""Launches of a device of several after which it may get all of buffers that no other one ever needed."""
 
 
 class Launcher:
@@ -199,8 +196,7 @@ class Launcher:
             return None
         launch_plan.launches += 1
         launch_plan.history.ran(len(recording.assignments))
-        if recording.copies_ns:
-            launch_plan.copied(recording.copies_ns)
+        launch_plan.copied(recording.copies_ns)
         epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.
         timing = issue.timing
@@ -378,8 +374,9 @@ class Launcher:
         capacity = min(self._capacities())
         needed = sum(buffer.nbytes + GRANULE_NBYTES for buffer in buffers.values()) + image_nbytes
         is_poisoned = self._memory.recovery.are_poisoned(buffers.values())
-        is_trivial = (needed <= capacity and not is_poisoned and not launch.is_by_address) and (
-            len(self._everyone) == 1 or self._needs_no_ranges(launch.member, history, buffers.values())
+        may_be_trivial = needed <= capacity and not is_poisoned and not launch.is_by_address
+        is_trivial = may_be_trivial and (
+            len(self._everyone) == 1 or may_gather(history, buffers.values(), self._everyone, launch.member)
         )
         shape = shaped(values, *kernel.counted(is_trivial))
         sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
@@ -394,6 +391,8 @@ class Launcher:
             inner = None if launch.is_by_address else numbered(shape)
             sizes = tuple([buffer.nbytes for buffer in buffers.values()])
             plan_key = None if inner is None else (*sizes_of, inner, sizes, is_trivial)
+            is_on_one = not (is_trivial or launch.member) and may_be_trivial
+            is_on_one = is_on_one and are_on_one(buffers.values(), self._everyone)
             launch_plan = self._arrange(
                 kernel,
                 maps,
@@ -405,13 +404,18 @@ class Launcher:
                 plan_key,
                 launch,
                 reached,
+                is_on_one,
             )
             if not is_choice:
                 history.planned(len(launch_plan.plan.boxes), time.perf_counter_ns() - start_ns)
+            if is_on_one and len(launch_plan.plan.boxes) == 1:
+                is_trivial, shape = True, shaped(values, *kernel.counted(True))
+                key = (*sizes_of, shape, is_trivial, launch.member, launch.names)
             launch_plan.is_trivial, launch_plan.member = is_trivial, launch.member
             launch_plan.is_gathered = is_trivial and len(self._everyone) > 1
             before = kernel.find(key)
             if before is not None and before.is_like(launch_plan):
+                before.why_whole = launch_plan.why_whole
                 launch_plan = before  # with all that was recorded of it
             else:
                 if before is not None:
@@ -431,10 +435,11 @@ class Launcher:
         plan_key: PlanKey | None,
         launch: Launch,
         reached: Reached,
+        is_on_one: bool,
     ) -> LaunchPlan:
         """Cut the NDRange, find what each assignment needs.  ``image_nbytes``: see ``image_nbytes_of``.
 
-        ``plan_key``: by which plans are remembered, if they are.
+        ``plan_key``: by which plans are remembered, if they are.  ``is_on_one``: one member has all.
         """
         model, member = kernel.model, launch.member
         capacities = [nbytes - image_nbytes for nbytes in self._capacities(member)]
@@ -447,14 +452,15 @@ class Launcher:
             )
         bind = partial(bound_access, maps, ndrange, values, buffers)
         accesses = kernel.effort(ndrange)
+        whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
+        all_of_it = (whole, bound_access(WholeAccess(model), ndrange, values, buffers)) if is_on_one else None
         plans = AccessPlans(
-            model, values, buffers, bind, images, accesses, kernel.plans, plan_key, reached.ids
+            model, values, buffers, bind, images, accesses, kernel.plans, plan_key, reached.ids, all_of_it
         )
         why_whole = _OF_ONE_DEVICE if member else self._never_split(kernel, ndrange)
         is_pooled = reached.buffers and self._memory.memories.pooled is not None
         if not why_whole and is_pooled and any(each.atomic or each.updates for each in model.arguments):
             why_whole = _ATOMIC_BY_ADDRESS
-        whole = (GroupBox((0, 0, 0), ndrange.num_groups),)
         if why_whole:
             is_exact = self._memory.recovery.are_poisoned(buffers.values())
             chosen = plans.plan(whole, is_exact)
@@ -514,32 +520,8 @@ class Launcher:
             return False
         if not launch_plan.is_gathered or launch_plan.chunks[0].find() is not None:
             return True
-        return self._are_gathered([used.buffer for used in launch_plan.plan.buffers], launch_plan.member)
-
-    def _needs_no_ranges(self, member: int, history: LaunchHistory, buffers: Iterable[VirtualBuffer]) -> bool:
-        """Whether a launch may have all of its buffers, needed or not, on the member that runs it."""
-        if member:
-            return history.launches >= _GATHER_AFTER and self._are_gathered(buffers, member)
-        is_whole = history.assignments == 1 and not history.is_due()
-        return is_whole and (history.may_gather() or self._are_gathered(buffers))
-
-    def _are_gathered(self, buffers: Iterable[VirtualBuffer], member: int = 0) -> bool:
-        """Whether one member, or the one that the launch is for, and the host have all that is current of
-        some buffers.
-
-        A launch there needs no ranges: what it lacks is what the application wrote, which moves but once.
-        """
-        found = list(buffers)
-        if member:
-            return all(b.is_only_on(member - 1) for b in found)
-        return any(
-            all(
-                holders >> HOST & 1
-                for b in found
-                for _, holders in b.directory.stale(member_memory(m), RegionSet((b.whole,)))
-            )
-            for m in self._everyone
-        )
+        buffers = [used.buffer for used in launch_plan.plan.buffers]
+        return are_gathered(buffers, self._everyone, launch_plan.member)
 
     def _never_split(self, kernel: Kernel, ndrange: NDRange) -> str:
         """Why a launch can't be split; empty when it can."""

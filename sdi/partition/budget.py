@@ -12,16 +12,32 @@ _AT_ONCE = 0.5
 
 
 class Budget:
-    """Time that epochs may cost beyond what one member would have taken.  Owned by: sdi-scheduler."""
+    """Time that epochs may cost beyond what one member would have taken.  Owned by: sdi-scheduler.
+
+    ``lost_ns``: what launches in several assignments, and what they left apart, have cost so far beyond what
+    they saved.
+    """
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns = now_ns
         self._begun_ns = now_ns()
         self.spent_ns = 0.0
+        self.lost_ns = 0.0
+
+    def _allowed_ns(self) -> float:
+        return max(LEAST_NS, PART * (self.now_ns() - self._begun_ns))
 
     def left_ns(self) -> float:
         """What may still be spent; it grows while the session goes on."""
-        return max(LEAST_NS, PART * (self.now_ns() - self._begun_ns)) - self.spent_ns
+        return self._allowed_ns() - self.spent_ns - self.lost_ns
+
+    def overdrawn_ns(self) -> float:
+        """What was lost beyond what may be; 0 where nothing was."""
+        return max(0.0, self.lost_ns - self._allowed_ns())
+
+    def lose(self, ns: float) -> None:
+        """Launches took so much longer than on one member; negative: so much less."""
+        self.lost_ns = max(0.0, self.lost_ns + ns)
 
     def affords(self, risk_ns: float) -> bool:
         """Whether an epoch may be made that could cost so much in vain."""

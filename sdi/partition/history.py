@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from sdi.cells import Cells
 from sdi.ndrange import Int3
 from sdi.partition.balance import Balance, ShareEpoch
+from sdi.partition.budget import Budget
 from sdi.partition.gain import RECONSIDER, Rates
 from sdi.partition.learnt import Learnt
 
@@ -26,6 +27,9 @@ members that have something for themselves."""
 _ENDLESS = 1 << 31
 _LOSS_NS = 2e6
 """Copies may take so much longer than a cut saves before it is looked at again; then twice as much."""
+_THINK_NS = 10e6
+"""To choose among cuts takes so long before it was measured.  [M] first plans on hosts with H100s and H200s:
+5 to 60 ms."""
 _MISSED_MAX = 64
 """Launches that were to be measured and were not, for which others were."""
 LONG_NS = 1e6
@@ -50,7 +54,8 @@ class LaunchHistory:
     the time that new scalars cost in plans, and launches; ``plans``: how many there were.
     ``has_gathered``: see ``may_gather``.
     ``lost_ns``: what copies took since the cut was chosen beyond what it saves; ``losses``: how often it was
-    looked at because of that.
+    looked at because of that.  ``worth_ns``: what all launches in several assignments have saved so far.
+    ``think_ns``: what it took to choose among cuts when that was last done.  ``budget``: the session's.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
     ``planned_ns``: what it took to plan it, of launches that were all to come.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
@@ -63,6 +68,7 @@ class LaunchHistory:
 
     rates: Rates
     is_fixed: bool = False
+    budget: Budget = field(default_factory=Budget)
     launches: int = 0
     shape: Int3 | None = None
     assignments: int = 0
@@ -82,6 +88,8 @@ class LaunchHistory:
     has_gathered: bool = False
     lost_ns: float = 0.0
     losses: int = 0
+    worth_ns: float = 0.0
+    think_ns: float = _THINK_NS
     at_stake_ns: float = 0.0
     planned_ns: float = 0.0
     untried: int = 0
@@ -164,6 +172,7 @@ class LaunchHistory:
         self.rates.guessed.update(other.rates.guessed)
         self.planning.update(other.planning)
         self.after_ns.update(other.after_ns)
+        self.think_ns = other.think_ns
         if is_smaller and other.assignments == 1 and other.shape is not None:
             self.launches = _SETTLED
             self.decide(other.shape, 1, other.why_fewer)
@@ -206,10 +215,25 @@ class LaunchHistory:
         What moves with each launch shows only once the launches between these are cut, too.  Not where
         nothing is chosen any more.
         """
-        self.lost_ns = max(0.0, self.lost_ns + times * (copies_ns - saved_ns))
+        lost_ns = times * (copies_ns - saved_ns)
+        self.lost_ns = max(0.0, self.lost_ns + lost_ns)
+        self.worth_ns -= lost_ns
+        self.budget.lose(lost_ns)
         if self.lost_ns > _LOSS_NS * (1 << self.losses):
             self.recheck_at = self.launches
             self.losses += 1
+        elif self.is_losing():
+            self.recheck_at = self.launches
+
+    def is_losing(self) -> bool:
+        """Whether the session has lost too much, and this way has not saved as much: it is not worth it.
+
+        The first launches of a way move what stays where it is then.
+        """
+        if self.assignments < 2 or self.launches - self.begun_at < TRIAL:
+            return False
+        overdrawn_ns = self.budget.overdrawn_ns()
+        return overdrawn_ns > 0 and self.worth_ns < overdrawn_ns
 
     def planned(self, assignments: int, took_ns: float) -> None:
         """A launch was planned in a way that had been chosen before; the first ones are so whatever comes."""

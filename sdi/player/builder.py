@@ -30,8 +30,8 @@ from sdi.wire.records import Op as WireOp
 _PREFIX = layout(HEADER, COMMAND)
 COPY_MAX_NBYTES = 2 << 20
 """Larger copies of members go beside their kernels."""
-ROWS_MAX_NBYTES = 16 << 20
-"""Of runs that kernels bring."""
+PEER_MAX_NS = 300_000.0
+"""Longer ones between members, too: what is shorter takes less than to have Python issue it."""
 
 
 class PlayerTables(Protocol):
@@ -128,9 +128,11 @@ class Builder:
         source, target, over = copy.source, copy.target, copy.over.bounds
         runs, nbytes = transfer.region, copy.over.total_nbytes
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
-        if nbytes > (ROWS_MAX_NBYTES if runs.levels else COPY_MAX_NBYTES) or is_pooled:
+        if is_pooled or (runs.levels and HOST in (source, target)):
             return False
-        if runs.levels and HOST in (source, target):
+        if nbytes > COPY_MAX_NBYTES and (
+            HOST in (source, target) or memory.transfers.links.cost_ns(source, target, nbytes) > PEER_MAX_NS
+        ):
             return False
         member = (source if target == HOST else target) - 1
         native = player.members[member]

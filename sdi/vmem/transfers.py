@@ -59,11 +59,16 @@ class Transfers:
         self._accounting = accounting
 
     def predicted_ns(self, transfers: Iterable[Transfer]) -> float:
-        """What copies are expected to take that are made at once: each memory gets one after the other."""
+        """What copies from members are expected to take that are made at once: each memory gets one after
+        the other.
+        """
         received: dict[int, float] = {}
         for each in transfers:
             source, target = each.copy.source, each.copy.target
+            if source == HOST:
+                continue  # it comes once whoever needs it
             cost = self.links.cost_ns(source, target, each.nbytes)
+            cost += self.links.more_ns(source, target, 0, each.region.num_runs - 1)
             received[target] = received.get(target, 0.0) + cost
         return max(received.values(), default=0.0)
 
@@ -202,7 +207,8 @@ class Transfers:
         if nbytes >= MEASURED_NBYTES and spilling is None:
             if is_repeated:
                 self.links.planned(source, target, nbytes)
-            self.links.issued(source, target, nbytes, ticket)
+            if not transfer.region.levels:
+                self.links.issued(source, target, nbytes, ticket)
 
 
 def _in_parts(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sdi.partition.budget import LEAST_NS, PART, Budget
 
 
@@ -22,3 +24,13 @@ def test_one_question_takes_half_of_what_is_left_and_what_was_not_lost_is_left_a
     assert budget.affords(LEAST_NS / 2)
     budget.spend(-LEAST_NS)
     assert budget.left_ns() == LEAST_NS, "nothing is gained by what was not lost"
+
+
+def test_what_launches_lost_is_no_more_there_to_spend_and_what_they_save_is_again() -> None:
+    budget = Budget(lambda: 0)
+    budget.lose(0.6 * LEAST_NS)
+    assert budget.left_ns() == pytest.approx(0.4 * LEAST_NS) and budget.overdrawn_ns() == 0
+    budget.lose(LEAST_NS)
+    assert budget.overdrawn_ns() == pytest.approx(0.6 * LEAST_NS)
+    budget.lose(-5 * LEAST_NS)
+    assert budget.left_ns() == LEAST_NS, "what is saved beyond that is not for losing"

@@ -1,4 +1,4 @@
-"""The kernels that bring bytes of another GPU: few, as of stencils' edges, or in little pieces.
+"""The kernels that bring bytes of another GPU: few, as of stencils' edges, or in pieces.
 
 A copy of the driver's goes to the GPU's copy engine, and a kernel behind it waits for that; one of the same
 stream begins a few microseconds sooner.  Both read the other GPU's memory by the link between them.  Of runs
@@ -13,8 +13,8 @@ from sdi.region import Levels
 
 FETCH_MAX_NBYTES = 1 << 18
 """Larger ones are copy engines'; up to 128 KiB (rows of 32,768 floats) kernels were measured to win."""
-FETCH_RUN_MAX_NBYTES = 1 << 12
-"""Where runs are longer, engines make them."""
+FETCH_RUN_MAX_NBYTES = 1 << 18
+"""Where runs are longer, engines make them, plane by plane: [M] 3,844 of 6 KiB in 62 planes took 7.5 ms."""
 FETCH_ITEMS = 256
 ROWS_KERNEL = "sdi_fetch_rows"
 _LEVELS_MAX = 3

@@ -1,0 +1,57 @@
+"""Launches on one member that has all of their buffers: they need no access ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sdi.partition.history import LaunchHistory
+from sdi.regions import RegionSet
+from sdi.vmem.buffer import VirtualBuffer
+from sdi.vmem.directory import HOST, member_memory
+
+_GATHER_AFTER = 8
+"""Launches of a device of several after which it may get all of buffers that no other one ever needed."""
+
+
+def may_gather(
+    history: LaunchHistory, buffers: Iterable[VirtualBuffer], members: Sequence[int], asked: int = 0
+) -> bool:
+    """Whether a launch may have all of its buffers, needed or not, on the member that runs it.
+
+    ``asked``: the number of the member that it is for, from 1 on; 0: any of ``members``.
+    """
+    if asked:
+        return history.launches >= _GATHER_AFTER and are_gathered(buffers, members, asked)
+    is_whole = history.assignments == 1 and not history.is_due()
+    return is_whole and (history.may_gather() or are_gathered(buffers, members))
+
+
+def are_gathered(buffers: Iterable[VirtualBuffer], members: Sequence[int], asked: int = 0) -> bool:
+    """Whether one member, or the one asked for, and the host have all that is current of some buffers.
+
+    A launch there needs no ranges: what it lacks is what the application wrote, which moves but once.
+    """
+    found = list(buffers)
+    if asked:
+        return all(each.is_only_on(asked - 1) for each in found)
+    return any(
+        all(
+            holders >> HOST & 1
+            for each in found
+            for _, holders in each.directory.stale(member_memory(member), RegionSet((each.whole,)))
+        )
+        for member in members
+    )
+
+
+def are_on_one(buffers: Iterable[VirtualBuffer], members: Sequence[int]) -> bool:
+    """Whether a member has all that is current of some buffers: to run there moves nothing."""
+    found = list(buffers)
+    return any(
+        not any(
+            True
+            for each in found
+            for _ in each.directory.stale(member_memory(member), RegionSet((each.whole,)))
+        )
+        for member in members
+    )
