@@ -13,17 +13,18 @@ _GATHER_AFTER = 8
 """Launches of a device of several after which it may get all of buffers that no other one ever needed."""
 
 
-def may_gather(
+def needs_no_ranges(
     history: LaunchHistory, buffers: Iterable[VirtualBuffer], members: Sequence[int], asked: int = 0
 ) -> bool:
-    """Whether a launch may have all of its buffers, needed or not, on the member that runs it.
+    """Whether the next launch gets all of its buffers, needed or not, on the member that runs it.
 
     ``asked``: the number of the member that it is for, from 1 on; 0: any of ``members``.
     """
     if asked:
         return history.launches >= _GATHER_AFTER and are_gathered(buffers, members, asked)
-    is_whole = history.assignments == 1 and not history.is_due()
-    return is_whole and (history.may_gather() or are_gathered(buffers, members))
+    if history.assignments != 1 or history.is_due():
+        return False
+    return are_gathered(buffers, members) or history.gather()
 
 
 def are_gathered(buffers: Iterable[VirtualBuffer], members: Sequence[int], asked: int = 0) -> bool:

@@ -34,7 +34,7 @@ from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsaf
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
-from sdi.launch.gathering import are_gathered, are_on_one, may_gather
+from sdi.launch.gathering import are_gathered, are_on_one, needs_no_ranges
 from sdi.launch.geometry import ndrange_of
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
@@ -376,7 +376,8 @@ class Launcher:
         is_poisoned = self._memory.recovery.are_poisoned(buffers.values())
         may_be_trivial = needed <= capacity and not is_poisoned and not launch.is_by_address
         is_trivial = may_be_trivial and (
-            len(self._everyone) == 1 or may_gather(history, buffers.values(), self._everyone, launch.member)
+            len(self._everyone) == 1
+            or needs_no_ranges(history, buffers.values(), self._everyone, launch.member)
         )
         shape = shaped(values, *kernel.counted(is_trivial))
         sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
@@ -386,7 +387,6 @@ class Launcher:
             launch_plan = None
         if launch_plan is None:
             maps = WholeAccess(kernel.model) if is_trivial else kernel.maps
-            history.has_gathered |= is_trivial
             is_choice, start_ns = history.shape is None or history.is_due(), time.perf_counter_ns()
             inner = None if launch.is_by_address else numbered(shape)
             sizes = tuple([buffer.nbytes for buffer in buffers.values()])

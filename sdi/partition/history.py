@@ -52,7 +52,8 @@ class LaunchHistory:
     ``home_at``: with which launch the first one is to, if any.
     ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of assignments,
     the time that new scalars cost in plans, and launches; ``plans``: how many there were.
-    ``has_gathered``: see ``may_gather``.
+    ``gathered_at``: after how many launches all data were last brought to one member, ``gathers`` times so
+    far.
     ``lost_ns``: what copies took since the cut was chosen beyond what it saves; ``losses``: how often it was
     looked at because of that.  ``worth_ns``: what all launches in several assignments have saved so far.
     ``think_ns``: what it took to choose among cuts when that was last done.  ``budget``: the session's.
@@ -85,7 +86,8 @@ class LaunchHistory:
     after_ns: dict[int, float] = field(default_factory=dict)
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     plans: dict[int, int] = field(default_factory=dict)
-    has_gathered: bool = False
+    gathered_at: int = -1
+    gathers: int = 0
     lost_ns: float = 0.0
     losses: int = 0
     worth_ns: float = 0.0
@@ -244,8 +246,10 @@ class LaunchHistory:
         self.planning[assignments] = (spent_ns + took_ns, launches)
 
     def plan_ns(self, assignments: int) -> float:
-        """What planning costs per launch in so many assignments; 0 before that is known."""
-        spent_ns, launches = self.planning.get(assignments, (0.0, 0))
+        """What planning costs per launch in so many assignments; before that is known what it costs in one,
+        and 0 before that is.
+        """
+        spent_ns, launches = self.planning.get(assignments) or self.planning.get(1, (0.0, 0))
         return spent_ns / max(launches, 1)
 
     def is_due(self) -> bool:
@@ -254,13 +258,17 @@ class LaunchHistory:
             return False
         return self.is_news or self.launches in RECONSIDER or self.launches == self.recheck_at
 
-    def may_gather(self) -> bool:
-        """Whether to bring all of the buffers to the one member that runs these launches, needed or not.
+    def gather(self) -> bool:
+        """Whether to bring all of the buffers to the one member that runs these launches now, needed or not.
 
-        Afterwards launches there need no ranges.  Once only: where other kernels spread the data again, each
-        launch gets what it needs.
+        Afterwards launches there need no ranges.  Where other kernels spread the data again, each launch gets
+        what it needs, until twice as many have run.
         """
-        return not self.has_gathered and self.launches - self.decided_at >= _GATHER_AFTER
+        if self.launches - max(self.begun_at, self.gathered_at) < _GATHER_AFTER << self.gathers:
+            return False
+        self.gathered_at = self.launches
+        self.gathers += 1
+        return True
 
     def is_routine(self) -> bool:
         """Whether nothing is to be learnt from the next launch, and no cut to be chosen before it."""

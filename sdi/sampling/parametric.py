@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.sampling.affine import Range
 from sdi.sampling.affine_context import AffineContext, Scalar
-from sdi.sampling.analysis import BoundKernel, KernelAnalysis
+from sdi.sampling.analysis import KernelAnalysis
+from sdi.sampling.bound import BoundKernel
 from sdi.sampling.model import AccessRange, WorkEstimate
 from sdi.sampling.shaping import shaping_scalars
 from sdi.sampling.straight import Answer, Evaluator, compiled
@@ -240,7 +241,7 @@ def traced(
             (),
             dict(zip(scalars, numbers, strict=False)),
         )
-        bound = BoundKernel(analysis, binding, shape.buffer_nbytes)
+        bound = BoundKernel(analysis.name, analysis.pointers, analysis.accesses, binding, shape.buffer_nbytes)
         trace.is_hashable = False
         answer = bound.computed(GroupBox(start, stop), is_exact)
     except Untraceable:

@@ -118,6 +118,7 @@ class _Sample:
         self._known: dict[
             tuple[int, ...], tuple[Array, list[Array]]
         ] = {}  # trips by loop and iteration around it
+        self._points: dict[tuple[int, ...], Points] = {}  # by iterations, all of which are in _known
         others = [d for d in range(3) if d != dim]
         for d in range(3):
             points = BINS if d == dim else min(_ACROSS, n.num_groups[d])
@@ -130,7 +131,12 @@ class _Sample:
     def weigh(self, loops: list[Loop], guards: tuple[int, ...], counters: dict[int, Array]) -> Array:
         """How often what is inside ``loops`` happens."""
         if not loops:
-            return self._held([g for g in guards if not self._binding.opaque[g]], counters).astype(float)
+            key = tuple([id(at) for at in counters.values()])
+            points = self._points.get(key)
+            if points is None:
+                points = self._points[key] = self._at(counters)
+            known = [guard for guard in guards if not self._binding.opaque[guard]]
+            return self._held(known, counters, points).astype(float)
         key = (loops[0].counter, *(id(at) for at in counters.values()))
         if key not in self._known:
             trips = self._trips(loops[0], counters)
@@ -150,7 +156,8 @@ class _Sample:
         counter = cast(int, binding.rows[loop.counter].payload)
 
         def passed(values: Array) -> Array:
-            held = self._held(list(loop.conditions), {**counters, counter: values})
+            at = {**counters, counter: values}
+            held = self._held(list(loop.conditions), at, self._at(at))
             count: Array = np.logical_and.accumulate(held, axis=3).sum(axis=3, keepdims=True)
             return count
 
@@ -163,13 +170,18 @@ class _Sample:
         found: Array = np.where(last > least, least + step * np.maximum(passed(finer) - 0.5, 0.0), least)
         return found
 
-    def _held(self, conditions: list[int], counters: dict[int, Array]) -> Array:
+    def _at(self, counters: dict[int, Array]) -> Points:
+        """The points of these iterations."""
         points = Points(self._binding, GroupBox((0, 0, 0), self._binding.ndrange.num_groups))
         points.dims = 4
         points.axes = {**self._axes, **{(TermOp.COUNTER, number): at for number, at in counters.items()}}
+        return points
+
+    def _held(self, conditions: list[int], counters: dict[int, Array], points: Points) -> Array:
         held: Array = np.ones((1, 1, 1, 1), bool)
         for condition in conditions:
             held = held & (points.value(condition) != 0)
-        shapes = [at.shape for at in counters.values()]
-        found: Array = np.broadcast_to(held, np.broadcast_shapes(held.shape, *shapes))
+        found: Array = np.broadcast_to(
+            held, np.broadcast_shapes(held.shape, *[at.shape for at in counters.values()])
+        )
         return found

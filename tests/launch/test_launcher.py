@@ -109,15 +109,15 @@ def test_a_released_buffer_takes_its_plans_along(serve: Serve, members: int) -> 
     assert not client.session._launcher.known.values and not kernel._launch_plans.values
 
 
-def test_data_of_launches_that_one_member_runs_are_gathered_there_once() -> None:
+def test_data_of_launches_that_one_member_runs_are_gathered_there_ever_more_seldom() -> None:
     history = LaunchHistory(Rates(True, {1: 1.0, 3: 1.0}))
     history.decide((1, 1, 1), 1, "too little")
-    assert not history.may_gather()
-    for _ in range(8):
+    found = []
+    for number in range(100):
+        if history.gather():
+            found.append(number)
         history.ran(1)
-    assert history.may_gather()
-    history.has_gathered = True
-    assert not history.may_gather()
+    assert found == [8, 24, 56]
 
 
 def test_what_was_recorded_of_launches_goes_on_where_their_cut_stays_the_same() -> None:

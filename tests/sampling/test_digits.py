@@ -12,7 +12,7 @@ from sdi.clc.compile import compile_source
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
 from sdi.sampling import KernelAnalysis, dense, digits
-from sdi.sampling.analysis import BoundKernel
+from sdi.sampling.bound import BoundKernel
 from sdi.sampling.boxes import region_set
 from sdi.sampling.digits import parts_of
 
@@ -79,7 +79,7 @@ def both(kernel: BoundKernel, box: GroupBox) -> list[tuple[object, object]]:
     """The bytes of each access: in closed form, and point by point."""
     binding = kernel._binding
     found = []
-    for access in kernel._analysis.accesses:
+    for access in kernel._accesses:
         slow = dense.spans_of(binding, access, box)
         assert slow is not None
         parts = digits.bytes_of(binding, access, box)

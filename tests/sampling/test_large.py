@@ -46,8 +46,11 @@ def test_twice_the_lines_take_about_twice_the_operations(style: str) -> None:
     for lines in (first, 2 * first):
         found = analysed(style, lines)
         assert not found.too_long
-        binding = found.bind(NDRANGE, (None,) * 4 + SCALARS, SIZES)._binding
-        taken.append([found.operations, binding._made, sum(len(row.args) for row in found.table.rows)])
+        kernel = found.bind(NDRANGE, (None,) * 4 + SCALARS, SIZES)
+        assert kernel._groups
+        taken.append(
+            [found.operations, kernel._binding._made, sum(len(row.args) for row in found.table.rows)]
+        )
     for before, after in zip(*taken, strict=True):
         assert after < 2.5 * before, f"{taken}: operations, forms, parts of terms"
 
