@@ -85,5 +85,5 @@ def program(packed: bytes, *commands: Enqueued, kind: str = "gpu", members: int 
 
 
 def halos(packed: bytes, launches: int = 4, **given: int | str) -> RecordedProgram:
-    steps = [launch("step", 2 - k % 2, 1 + k % 2, N) for k in range(launches)]
+    steps = [launch("step", 2 - k % 2, 1 + k % 2, N, ns=1e8) for k in range(launches)]
     return program(packed, write(1), *steps, read(1 + launches % 2, 1 + launches), **given)  # type: ignore[arg-type]

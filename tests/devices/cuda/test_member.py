@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -37,15 +36,6 @@ from tests.devices.conftest import KINDS, OpenMembers, finish
 for _tests in (every_member, test_comparing, test_copying, test_image):
     globals().update({name: test for name, test in vars(_tests).items() if name.startswith("test_")})
 host = every_member.host
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_is_left_behind() -> Iterator[None]:
-    """No thread is left; the CUDA driver keeps descriptors for as long as the process lives."""
-    before = set(threading.enumerate())
-    yield
-    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("sdi-")]
-    assert not left or set(threading.enumerate()) <= before, left
 
 
 @pytest.fixture(scope="session")
