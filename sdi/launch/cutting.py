@@ -32,9 +32,7 @@ _SURE_NS, _MEASURED_LEAST = 1e6, 3
 _SURE_AFTER, _SETTLED = 16, 64
 """After so many launches what was measured has to do; and the others of a loop run where they stay, most
 likely."""
-_AGAIN = 0.25
-"""Part of the time to choose a cut that it takes to choose again: plans are remembered."""
-_PATIENCE = 10.0
+_PATIENCE = 3.0
 """Once the budget is spent, so many times the time to choose must be at stake."""
 _ALL_NUMBERS_MAX = 8
 """Of so many members on one node every number is tried; of more, and of several nodes, few are."""
@@ -343,14 +341,13 @@ class Cutter:
     def _planned(self, history: LaunchHistory, assignments: int, start_ns: int) -> None:
         """What it took to choose is spent, until it has paid."""
         took_ns = self.budget.now_ns() - start_ns
-        history.think_ns = _AGAIN * took_ns
-        self.budget.spend(took_ns)
+        history.think_ns = self.budget.thought(took_ns, history.think_ns)
         if assignments > 1:
             history.planned_ns += took_ns
 
     def _pays_to_choose(self, history: LaunchHistory, stake_ns: float) -> bool:
         """Whether to look for another way may save more than it takes."""
-        think_ns = history.think_ns
+        think_ns = history.think_ns or self.budget.think_ns
         return stake_ns > think_ns * (1.0 if self.budget.left_ns() > think_ns else _PATIENCE)
 
     def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:

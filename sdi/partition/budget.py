@@ -7,6 +7,11 @@ from collections.abc import Callable
 
 LEAST_NS, PART = 20e6, 0.02
 """The promise: never more than the larger of a time and a part of the session's life."""
+THINK_NS = 10e6
+"""To choose among cuts of a kernel takes so long before that was measured.  [M] on hosts with H100s and H200s
+5 to 60 ms."""
+_AGAIN = 0.25
+"""Part of that which it takes to choose again: plans are remembered."""
 _AT_ONCE = 0.5
 """One question may take so much of what is left: others come later."""
 
@@ -15,7 +20,7 @@ class Budget:
     """Time that epochs may cost beyond what one member would have taken.  Owned by: sdi-scheduler.
 
     ``lost_ns``: what launches in several assignments, and what they left apart, have cost so far beyond what
-    they saved.
+    they saved.  ``think_ns``: what it took to choose among cuts of the last kernels that were new.
     """
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -23,6 +28,7 @@ class Budget:
         self._begun_ns = now_ns()
         self.spent_ns = 0.0
         self.lost_ns = 0.0
+        self.think_ns = THINK_NS
 
     def _allowed_ns(self) -> float:
         return max(LEAST_NS, PART * (self.now_ns() - self._begun_ns))
@@ -46,3 +52,13 @@ class Budget:
     def spend(self, ns: float) -> None:
         """So much was spent, or is at stake; negative: what was at stake was not lost."""
         self.spent_ns = max(0.0, self.spent_ns + ns)
+
+    def thought(self, took_ns: float, known_ns: float) -> float:
+        """It took so long to choose among cuts; what it is taken to cost once more.
+
+        ``known_ns``: what it was taken to cost, 0.0 where that was not known.
+        """
+        self.spend(took_ns)
+        if not known_ns:
+            self.think_ns = (self.think_ns + took_ns) / 2
+        return max(_AGAIN * took_ns, 1.0)

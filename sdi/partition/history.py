@@ -27,9 +27,6 @@ members that have something for themselves."""
 _ENDLESS = 1 << 31
 _LOSS_NS = 2e6
 """Copies may take so much longer than a cut saves before it is looked at again; then twice as much."""
-_THINK_NS = 10e6
-"""To choose among cuts takes so long before it was measured.  [M] first plans on hosts with H100s and H200s:
-5 to 60 ms."""
 _MISSED_MAX = 64
 """Launches that were to be measured and were not, for which others were."""
 LONG_NS = 1e6
@@ -56,7 +53,8 @@ class LaunchHistory:
     far.
     ``lost_ns``: what copies took since the cut was chosen beyond what it saves; ``losses``: how often it was
     looked at because of that.  ``worth_ns``: what all launches in several assignments have saved so far.
-    ``think_ns``: what it took to choose among cuts when that was last done.  ``budget``: the session's.
+    ``think_ns``: what it is taken to cost to choose among cuts once more, 0.0 where that was never done.
+    ``budget``: the session's.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
     ``planned_ns``: what it took to plan it, of launches that were all to come.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
@@ -91,7 +89,7 @@ class LaunchHistory:
     lost_ns: float = 0.0
     losses: int = 0
     worth_ns: float = 0.0
-    think_ns: float = _THINK_NS
+    think_ns: float = 0.0
     at_stake_ns: float = 0.0
     planned_ns: float = 0.0
     untried: int = 0
