@@ -118,6 +118,7 @@ class _Sample:
         self._known: dict[
             tuple[int, ...], tuple[Array, list[Array]]
         ] = {}  # trips by loop and iteration around it
+        self._used: dict[tuple[int, ...], frozenset[int]] = {}
         self._points: dict[tuple[int, ...], Points] = {}  # by iterations, all of which are in _known
         others = [d for d in range(3) if d != dim]
         for d in range(3):
@@ -143,10 +144,23 @@ class _Sample:
             self._known[key] = (trips, [(trips * part).astype(np.int64) for part in _INSIDE])
         trips, iterations = self._known[key]
         counter = cast(int, self._binding.rows[loops[0].counter].payload)
+        if counter not in self._counters(loops[1:], guards):  # each iteration is like the others
+            return trips * self.weigh(loops[1:], guards, counters)
         inside: Array = np.zeros((1, 1, 1, 1))
         for at in iterations:
             inside = inside + self.weigh(loops[1:], guards, {**counters, counter: at})
         return trips * inside / len(iterations)
+
+    def _counters(self, loops: list[Loop], guards: tuple[int, ...]) -> frozenset[int]:
+        """The counters on which it depends how often what is inside ``loops`` happens."""
+        key = (*[loop.counter for loop in loops], -1, *guards)
+        found = self._used.get(key)
+        if found is None:
+            terms = [*guards, *[condition for loop in loops for condition in loop.conditions]]
+            rows = rows_below(self._binding.rows, terms)
+            found = frozenset(cast(int, row.payload) for row in rows if row.op is TermOp.COUNTER)
+            self._used[key] = found
+        return found
 
     def _trips(self, loop: Loop, counters: dict[int, Array]) -> Array:
         """How often a loop runs, at each point."""
