@@ -57,6 +57,7 @@ class RegionSet:
         if levels is not None:
             runs = coalesce([ByteRange(each.base, each.base + each.nbytes) for each in given])
             return _with_levels(_in_rows(runs) if len(runs) >= _ROW_MIN else runs, levels)
+        given = _runs_together(given)
         parts = combined(given, (), False)
         if parts is None and _are_apart(given):
             parts = given
@@ -199,6 +200,40 @@ def _common_levels(regions: Sequence[Bytes]) -> Levels | None:
         if last - first > levels[0][0]:
             return None
     return levels
+
+
+def _runs_together(regions: list[Bytes]) -> list[Bytes]:
+    """The same bytes: of regions that have the same levels, first runs that touch are one."""
+    groups: _Table[Levels, list[Bytes]] = _Table(len(regions))
+    for each in regions:
+        group = groups.get(each.levels)
+        if group is None:
+            groups.set(each.levels, group := [])
+        group.append(each)
+    found: list[Bytes] = []
+    for group in groups.values():
+        levels = group[0].levels
+        if levels and len(group) > 1:
+            runs = coalesce([ByteRange(each.base, each.base + each.nbytes) for each in group])
+            together = [_repeated(run, levels) for run in runs]
+            fewer = [each for each in together if each is not None]
+            group = fewer if len(fewer) == len(together) else group
+        found += group
+    return found
+
+
+def _repeated(run: ByteRange, levels: Levels) -> Bytes | None:
+    """A run as often as ``levels`` say, also where it goes past their strides; None if no region is that."""
+    nbytes = run.nbytes
+    while levels and nbytes >= levels[0][0]:
+        (stride, count), *rest = levels
+        nbytes, levels = nbytes + (count - 1) * stride, tuple(rest)
+    span = nbytes
+    for stride, count in levels:
+        if stride < span:
+            return None
+        span += (count - 1) * stride
+    return bytes_of(run.start, nbytes, levels)
 
 
 def _with_levels(runs: Sequence[Bytes], levels: Levels) -> RegionSet:

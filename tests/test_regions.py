@@ -60,6 +60,23 @@ def test_a_set_has_the_bytes_of_its_regions(given: list[Region]) -> None:
 
 
 @settings(max_examples=200)
+@given(regions(120), st.lists(st.integers(0, 120), min_size=1, max_size=12), st.lists(regions(), max_size=2))
+def test_regions_that_are_alike_but_for_where_they_begin_are_put_together(
+    one: Region, moves: list[int], others: list[Region]
+) -> None:
+    every = [one.moved(by) for by in moves] + others
+    assert members_of(RegionSet.of(every)) == {byte for each in every for byte in listed(each)}
+
+
+def test_shifted_neighbours_of_a_grid_with_several_numbers_a_cell_are_one_region() -> None:
+    levels = ((40, 34), (1440, 34), (51840, 17))
+    found = RegionSet.of([Region(8 * number, 8, levels) for number in (4, 0, 2, 7, 3, 1, 6, 5)] * 2)
+    assert found.regions == (Region(0, 34 * 40 + 24, ((1440, 34), (51840, 17))),)
+    assert RegionSet.of([Region(at, 8, levels) for at in range(0, 120, 8)]).regions == (
+        Region(0, 34 * 1440, ((51840, 17),)),
+    )
+
+
 @given(SETS, SETS)
 def test_unions_intersections_and_differences_are_those_of_sets(one: RegionSet, other: RegionSet) -> None:
     left, right = members_of(one), members_of(other)
