@@ -187,7 +187,7 @@ EMPTY = RegionSet()
 
 
 def _common_levels(regions: Sequence[Bytes]) -> Levels | None:
-    """The levels that all have, if the first runs of all lie within one stride; None where there are none.
+    """The levels that all have, if no other run lies between the first ones; None where there are none.
 
     Then what is done to the first runs is done to all.
     """
@@ -197,9 +197,18 @@ def _common_levels(regions: Sequence[Bytes]) -> Levels | None:
             return None
     if levels and len(regions) > 1:
         first, last = min([each.base for each in regions]), max([each.base + each.nbytes for each in regions])
-        if last - first > levels[0][0]:
+        if not _fits(last - first, levels):
             return None
     return levels
+
+
+def _fits(nbytes: int, levels: Levels) -> bool:
+    """Whether so many bytes repeated as ``levels`` say overlap nowhere."""
+    for stride, count in levels:
+        if stride < nbytes:
+            return False
+        nbytes += (count - 1) * stride
+    return True
 
 
 def _runs_together(regions: list[Bytes]) -> list[Bytes]:
@@ -228,12 +237,7 @@ def _repeated(run: ByteRange, levels: Levels) -> Bytes | None:
     while levels and nbytes >= levels[0][0]:
         (stride, count), *rest = levels
         nbytes, levels = nbytes + (count - 1) * stride, tuple(rest)
-    span = nbytes
-    for stride, count in levels:
-        if stride < span:
-            return None
-        span += (count - 1) * stride
-    return bytes_of(run.start, nbytes, levels)
+    return bytes_of(run.start, nbytes, levels) if _fits(nbytes, levels) else None
 
 
 def _with_levels(runs: Sequence[Bytes], levels: Levels) -> RegionSet:
