@@ -19,6 +19,7 @@ from sdi.errors import DeviceLost
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.chunks import Chunk, MemberKernel
+from sdi.launch.copy_costs import merge_ns
 from sdi.launch.kernel import Binding
 from sdi.launch.patterns import CopyPattern, patterns_of
 from sdi.launch.plan import BufferPlan, MergedRange
@@ -40,8 +41,8 @@ Merges = dict[tuple[int, MergedRange], list[MemberMerge]]
 class Issued:
     """``tickets``: of the assignments, in the order of the chunk's members, then those of merges.
 
-    ``copies_ns``: what copies from members before it are predicted to take.  ``recording``: if the chunk can
-    be issued like this again, with ``kernels``.  ``patterns``: where somebody wants to know.
+    ``copies_ns``: see ``Recording``.  ``recording``: if the chunk can be issued like this again, with
+    ``kernels``.  ``patterns``: where somebody wants to know.
     """
 
     tickets: list[Ticket]
@@ -176,6 +177,8 @@ class Issuer:
         recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
         recording.uses_together(chunk.reached, chunk.reached.uses(memory.memories))
         recording.copies_ns = memory.transfers.predicted_ns(transfers)
+        if merges:
+            recording.copies_ns += merge_ns(plan, memory.transfers.links, members)
         if binding.kernel.note is not None:
             together = [
                 (used.cause, several)

@@ -81,9 +81,9 @@ class Recording:
 
     ``where``: the members of the launch.  ``transfers``: copies before it.  ``changes``: per buffer; none
     where states are not known, and then it is carried out once only; ``moves``: of these, what leaves another
-    state than it finds.  ``copies_ns``: what copies from members are predicted to take.  ``allocations``:
-    places that it uses, its buffers' own while the placement has the generation ``placed``.  ``tally``:
-    counts replays.
+    state than it finds.  ``copies_ns``: what copies from members before it and merges after it are predicted
+    to take.  ``allocations``: places that it uses, its buffers' own while the placement has the generation
+    ``placed``.  ``tally``: counts replays.
     ``patterns``: what its copies are, where somebody wants to know.  ``reached``: what all assignments use in
     one memory, by ``together``: they do not wait for each other, and what comes next waits for all of them.
     """
