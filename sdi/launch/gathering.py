@@ -47,12 +47,7 @@ def are_gathered(buffers: Iterable[VirtualBuffer], members: Sequence[int], asked
 
 def are_on_one(buffers: Iterable[VirtualBuffer], members: Sequence[int]) -> bool:
     """Whether a member has all that is current of some buffers: to run there moves nothing."""
-    found = list(buffers)
-    return any(
-        not any(
-            True
-            for each in found
-            for _ in each.directory.stale(member_memory(member), RegionSet((each.whole,)))
-        )
-        for member in members
-    )
+    found = sum([1 << member_memory(member) for member in members])
+    for each in buffers:
+        found = found and each.directory.complete(found)
+    return bool(found)

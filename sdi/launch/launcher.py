@@ -391,7 +391,7 @@ class Launcher:
             inner = None if launch.is_by_address else numbered(shape)
             sizes = tuple([buffer.nbytes for buffer in buffers.values()])
             plan_key = None if inner is None else (*sizes_of, inner, sizes, is_trivial)
-            is_on_one = not (is_trivial or launch.member) and may_be_trivial
+            is_on_one = may_be_trivial and not (is_trivial or launch.member or history.assignments > 1)
             is_on_one = is_on_one and are_on_one(buffers.values(), self._everyone)
             launch_plan = self._arrange(
                 kernel,

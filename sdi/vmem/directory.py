@@ -364,6 +364,15 @@ class Directory:
         bit = _HOLDER << memory
         return as_few([part for part, mask in self._holders.items(over) if mask & bit])
 
+    def complete(self, memories: int) -> int:
+        """Those of the bit set ``memories`` that hold all that is defined."""
+        for _, mask in self._holders.items(ByteRange(0, self.nbytes)):
+            if not mask & _UNDEFINED:
+                memories &= mask >> 1
+                if not memories:
+                    break
+        return memories
+
     def holders(self, over: Bytes) -> list[tuple[Bytes, int, bool]]:
         """Disjoint parts of ``over``, by their first bytes: the bit set of the memories that hold them, and
         whether they are defined.

@@ -52,6 +52,9 @@ def test_reads_see_the_last_write_and_only_stale_bytes_move(
             assert [versions[memory][at] for at in inside] == [latest[at] for at in inside]
             assert directory.is_current(memory, over)
         directory.check()
+        complete = sum([1 << number for number, held in enumerate(versions) if held == latest])
+        for asked in (0b1111, 0b0110, 1 << memory):
+            assert directory.complete(asked) == asked & complete
 
 
 def test_the_host_is_the_preferred_source() -> None:
