@@ -283,9 +283,13 @@ class LaunchHistory:
         return launch - self.begun_at <= _WATCHED or launch % self._every(launch) == 0
 
     def _every(self, launch: int) -> int:
-        """One of so many launches is measured: eight each time their number doubles, once there were 512."""
+        """One of so many launches is measured: eight each time their number doubles, once there were 512, and
+        two of those of which nothing could come.
+        """
+        if self.is_small:
+            return max(_SELDOM, 1 << max(launch.bit_length() - 2, 0))
         rarely = _RARELY if self.rates.is_shared else _RARELY_ALONE
-        return max(_SELDOM if self.is_small else rarely, 1 << max(launch.bit_length() - 4, 0))
+        return max(rarely, 1 << max(launch.bit_length() - 4, 0))
 
     def decide(self, shape: Int3, assignments: int, why_fewer: str) -> None:
         """Use this cut from now on."""

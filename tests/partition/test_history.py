@@ -97,3 +97,16 @@ def test_cells_say_how_many_launches_may_be_replayed() -> None:
     history.unfollow()
     history.refill(None)
     assert cells.num_left == left and history.cell == 0
+
+
+def test_launches_that_nothing_could_make_faster_are_hardly_measured() -> None:
+    found = []
+    for is_small in (False, True):
+        history = LaunchHistory(Rates(False, {1: 1.0}), is_small=is_small)
+        history.decide((1, 1, 1), 1, "")
+        measured = 0
+        for _ in range(100_000):
+            history.ran(1)
+            measured += history.is_sampled()
+        found.append(measured)
+    assert 60 <= found[0] <= 100 and found[1] <= 24, found
