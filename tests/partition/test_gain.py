@@ -92,8 +92,9 @@ def test_the_choice_is_within_a_tenth_of_the_best(
     best = min(each.total_ns(ahead) for each in ways)
     chosen = choose(ways, current, ahead)
     assert chosen.total_ns(ahead) <= best / 0.9 * (1 + 1e-9)
-    if chosen.assignments != current:
-        assert chosen.total_ns(ahead) == best
+    if chosen.assignments != current:  # more members have to promise more
+        fewer = [each for each in ways if each.assignments <= chosen.assignments]
+        assert chosen.total_ns(ahead) == min(each.total_ns(ahead) for each in fewer)
 
 
 def test_the_reason_names_both_times() -> None:
