@@ -336,7 +336,7 @@ static int play(struct sdi_player *p, bool may_play)
         profile_turn_ends(p, true);
         if (player_is_posted(p))
             return SDI_POSTED;
-        if (p->num_reports || profile_is_due(p))
+        if (reports_are_due(p) || profile_is_due(p))
             return SDI_MEASURED;
         if (wait(p, &since, true) > LINGER_NS && !p->num_nodes)
             return SDI_IDLE;
@@ -437,6 +437,7 @@ API uint32_t sdi_player_reports(struct sdi_player *p, struct report *reports)
     uint32_t count = p->num_reports;
     memcpy(reports, p->reports, count * sizeof *reports);
     p->num_reports = 0;
+    p->report_soon = false;
     return count;
 }
 

@@ -266,6 +266,8 @@ struct sdi_player {
     uint32_t num_released;
     struct report reports[REPORTS_MAX]; /* those for which there is no room are lost */
     uint32_t num_reports;
+    bool report_soon; /* one is of a launch that took long */
+    uint64_t report_since_ns;
     struct buffer buffers[BUFFERS_MAX];
     uint32_t buffer_buckets[BUFFERS_MAX], num_buffers, free_buffers;
     uint32_t recycled[BUFFERS_MAX], num_recycled; /* since Python last asked */
@@ -342,6 +344,7 @@ bool lane_has_room(const struct lane *, unsigned ops);
 struct mark *lane_mark_at(struct lane *, unsigned n);
 void lane_anchor(struct sdi_player *, struct lane *, struct mark *last);
 void lane_times(struct sdi_player *, struct lane *, unsigned marks);
+bool reports_are_due(const struct sdi_player *p);
 
 bool profile_is_full(const struct sdi_player *p);
 bool profile_is_due(const struct sdi_player *p);

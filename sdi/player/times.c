@@ -4,6 +4,9 @@
 #define ANCHOR_MAX_NS 10e9 /* beyond that a float of milliseconds says too little */
 #define ANCHOR_OFF_NS UINT64_C(50000000) /* what seems to have ended so long before it was seen running: clocks drifted */
 #define SHORT_NS UINT64_C(1000000) /* what takes longer is worth splitting although others ran beside it */
+#define KEPT_NS UINT64_C(10000000) /* others are told when there are some, or so long after the first one: while Python
+                                    * learns from them nobody sees commands end */
+enum { KEPT_MOST = 64 };
 
 /* Whether other streams of its member may have had something to do while a short operation ran: then its time says nothing of
  * what it would take alone. */
@@ -20,7 +23,16 @@ static void report(struct sdi_player *p, const struct lane *lane, const struct m
         return;
     if (is_shared(p, lane, mark, ended_ns - began_ns))
         began_ns = ended_ns;
+    if (!p->num_reports)
+        p->report_since_ns = sdi_player_now();
+    p->report_soon |= ended_ns - began_ns >= SHORT_NS;
     p->reports[p->num_reports++] = (struct report){node->id, node->recording, mark->op, began_ns, ended_ns};
+}
+
+bool reports_are_due(const struct sdi_player *p)
+{
+    return p->num_reports
+           && (p->report_soon || p->num_reports >= KEPT_MOST || sdi_player_now() - p->report_since_ns > KEPT_NS);
 }
 
 static void tell(struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
