@@ -404,7 +404,7 @@ class Cutter:
         if history.is_losing():
             return self._stays_whole(history, found_for[1], "several have lost more than they saved")
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
-        if not self._pays_to_choose(history, (saved + moving) * max(history.launches, 1)):
+        if not self._pays_to_choose(history, (saved + moving) * max(history.launches + history.earlier, 1)):
             # What is in use is known.
             several = [number for number in several if number == history.assignments]
             if not several:

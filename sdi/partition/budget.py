@@ -10,8 +10,10 @@ LEAST_NS, PART = 20e6, 0.02
 THINK_NS = 10e6
 """To choose among cuts of a kernel takes so long before that was measured.  [M] on hosts with H100s and H200s
 5 to 60 ms."""
+_MOST = 5.0
+"""What took longer than so many times that was no ordinary kernel, and says nothing of the next one."""
 _AGAIN = 0.25
-"""Part of that which it takes to choose again: plans are remembered."""
+"""Part of the time to choose that it takes to choose again, ``THINK_NS`` at most: plans are remembered."""
 _AT_ONCE = 0.5
 """One question may take so much of what is left: others come later."""
 
@@ -60,5 +62,5 @@ class Budget:
         """
         self.spend(took_ns)
         if not known_ns:
-            self.think_ns = (self.think_ns + took_ns) / 2
-        return max(_AGAIN * took_ns, 1.0)
+            self.think_ns = min((self.think_ns + took_ns) / 2, _MOST * THINK_NS)
+        return min(max(_AGAIN * took_ns, 1.0), THINK_NS)

@@ -54,7 +54,7 @@ class LaunchHistory:
     ``lost_ns``: what copies took since the cut was chosen beyond what it saves; ``losses``: how often it was
     looked at because of that.  ``worth_ns``: what all launches in several assignments have saved so far.
     ``think_ns``: what it is taken to cost to choose among cuts once more, 0.0 where that was never done.
-    ``budget``: the session's.
+    ``budget``: the session's.  ``earlier``: launches of the same kernel on other buffers, before these began.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
     ``planned_ns``: what it took to plan it, of launches that were all to come.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
@@ -90,6 +90,7 @@ class LaunchHistory:
     losses: int = 0
     worth_ns: float = 0.0
     think_ns: float = 0.0
+    earlier: int = 0
     at_stake_ns: float = 0.0
     planned_ns: float = 0.0
     untried: int = 0
@@ -172,7 +173,7 @@ class LaunchHistory:
         self.rates.guessed.update(other.rates.guessed)
         self.planning.update(other.planning)
         self.after_ns.update(other.after_ns)
-        self.think_ns = other.think_ns
+        self.think_ns, self.earlier = other.think_ns, other.earlier + other.launches
         if is_smaller and other.assignments == 1 and other.shape is not None:
             self.launches = _SETTLED
             self.decide(other.shape, 1, other.why_fewer)

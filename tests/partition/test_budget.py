@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdi.partition.budget import LEAST_NS, PART, Budget
+from sdi.partition.budget import LEAST_NS, PART, THINK_NS, Budget
 
 
 def test_it_grows_with_the_session_and_is_never_less_than_a_time() -> None:
@@ -34,3 +34,13 @@ def test_what_launches_lost_is_no_more_there_to_spend_and_what_they_save_is_agai
     assert budget.overdrawn_ns() == pytest.approx(0.6 * LEAST_NS)
     budget.lose(-5 * LEAST_NS)
     assert budget.left_ns() == LEAST_NS, "what is saved beyond that is not for losing"
+
+
+def test_what_it_takes_to_choose_is_expected_of_the_next_kernel_and_a_part_of_it_of_the_same() -> None:
+    budget = Budget(lambda: 0)
+    assert budget.think_ns == THINK_NS
+    assert budget.thought(3 * THINK_NS, 0.0) == pytest.approx(0.75 * THINK_NS)
+    assert budget.think_ns == 2 * THINK_NS and budget.left_ns() == LEAST_NS - 3 * THINK_NS
+    assert budget.thought(THINK_NS / 10, 0.75 * THINK_NS) < 0.1 * THINK_NS
+    assert budget.think_ns == 2 * THINK_NS, "that was no new kernel"
+    assert budget.thought(1000 * THINK_NS, 0.0) == THINK_NS and budget.think_ns == 5 * THINK_NS
