@@ -258,6 +258,8 @@ class Launcher:
             where = (launch.member - 1,)
         elif not (is_split or len(where) == 1 or kernel.has_variables):
             where, is_usual = self._best_member(launch_plan)
+        if launch_plan.is_gathered and launch_plan.chunks[0].find() is None:
+            is_usual = is_usual and self._is_gathered(launch_plan)  # data are not brought together each time
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placed = self._memory.placed
         history, asked = launch_plan.history, issue
@@ -520,6 +522,9 @@ class Launcher:
             return False
         if not launch_plan.is_gathered or launch_plan.chunks[0].find() is not None:
             return True
+        return self._is_gathered(launch_plan)
+
+    def _is_gathered(self, launch_plan: LaunchPlan) -> bool:
         buffers = [used.buffer for used in launch_plan.plan.buffers]
         return are_gathered(buffers, self._everyone, launch_plan.member)
 

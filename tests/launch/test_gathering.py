@@ -84,3 +84,24 @@ def test_data_that_others_spread_again_are_gathered_ever_more_seldom(
     assert [number for number, gathered in enumerate(nbytes) if gathered >= 4 * N // 3] == [8, 24], nbytes
     assert history.gathers == 2 and sorted(nbytes)[-3] <= 4 * 32, nbytes
     assert np.array_equal(np.frombuffer(client.read(a, 4 * N), np.int32), expected)
+
+
+def test_a_launch_that_is_known_does_not_bring_all_together_each_time(serve: Serve) -> None:
+    """``few`` with the same arguments, and ``halves`` on two members, in turn."""
+    client = serve(2)
+    build, status, _ = client.build(SOURCE + FEW)
+    assert status == 0
+    a, expected = client.buffer(bytes(4 * N)), np.zeros(N, np.int32)
+    moved, found = client.session._memory.accounting.moved, []
+    for turn in range(24):
+        if turn >= 10:
+            client.launch(build, [(a, 0)], [N], [16], kernel_index=1)
+            expected *= 3
+        client.finish()
+        before = moved.host_to_member + moved.member_to_host + moved.member_to_member
+        client.launch(build, [(a, 0), struct.pack("<i", 10)], [16], [16], kernel_index=2)
+        client.finish()
+        expected[10:26] += 10
+        found.append(moved.host_to_member + moved.member_to_host + moved.member_to_member - before)
+    assert sum(nbytes > 4 * 64 for nbytes in found[10:]) <= 1, found
+    assert np.array_equal(np.frombuffer(client.read(a, 4 * N), np.int32), expected)
