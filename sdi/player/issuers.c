@@ -157,10 +157,15 @@ static void wake(struct issuer *issuer)
         syscall(SYS_futex, &issuer->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+static bool is_awake(const struct issuer *issuer)
+{
+    return issuer->is_started && __atomic_load_n(&issuer->state, __ATOMIC_SEQ_CST) == AWAKE;
+}
+
 static bool has_another(const struct sdi_player *p, unsigned member)
 {
     for (unsigned m = 0; m < p->num_members; m++)
-        if (m != member && p->issuers[m].is_started && __atomic_load_n(&p->issuers[m].state, __ATOMIC_RELAXED) == AWAKE)
+        if (m != member && is_awake(&p->issuers[m]))
             return true;
     return false;
 }
@@ -207,7 +212,8 @@ static void push(struct issuer *issuer, struct call *call, const void *block)
 }
 
 /* Have a call made on a lane, now or behind others that its issuer has yet to make; a driver's error.  Its `sequence` is 0
- * where it was made. */
+ * where it was made.  The first member's issuer gets none while all others sleep: the player has nothing to do meanwhile,
+ * and is sooner. */
 int issue_call(struct sdi_player *p, unsigned number, struct call *call, const void *block)
 {
     const unsigned member = number % p->num_members;
@@ -221,7 +227,7 @@ int issue_call(struct sdi_player *p, unsigned number, struct call *call, const v
         int status = __atomic_load_n(&issuer->status, __ATOMIC_RELAXED);
         if (status)
             return status;
-        if (!is_done || __atomic_load_n(&issuer->state, __ATOMIC_SEQ_CST) == AWAKE) {
+        if (!is_done || (is_awake(issuer) && (member || has_another(p, member)))) {
             call->sequence = ++p->calls;
             push(issuer, call, block);
             return 0;

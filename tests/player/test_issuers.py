@@ -28,5 +28,6 @@ def test_calls_are_made_in_order_and_waits_behind_what_they_wait_for(
         "failed": count // 10,
         "slept": count,
         "started": count,
+        "alone": count // 4,
     }
     assert {name: found[name] for name, number in least.items() if found[name] < number} == {}

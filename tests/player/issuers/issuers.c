@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MEMBERS = 4, OPS = 400, LOST = 719, BLOCK_MOST = 30000, LANES = 12 };
+enum { MEMBERS = 4, OPS = 400, MORE_OPS = 100, LOST = 719, BLOCK_MOST = 30000, LANES = 12 };
 
 struct event {
     struct event *older;
@@ -33,7 +33,7 @@ struct stream {
     struct expected expected[4 * OPS];
     unsigned num_expected, at;
     uint64_t made, done;
-    uint64_t after[OPS][LANES]; /* an operation is done after so many of other lanes */
+    uint64_t after[OPS + MORE_OPS][LANES]; /* an operation is done after so many of other lanes */
     uint64_t waits[LANES];
 };
 
@@ -43,10 +43,11 @@ static struct event *events;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t seed, calls, fails_at;
 static unsigned fails_on; /* member */
-static bool has_failed, is_over, is_wide;
+static bool has_failed, is_over, is_wide, is_alone;
 static _Thread_local void *current;
-static uint64_t counted[5];
-enum { MADE, WAITED, FAILED, SLEPT, STARTED };
+static _Thread_local bool is_player;
+static uint64_t counted[6];
+enum { MADE, WAITED, FAILED, SLEPT, STARTED, ALONE };
 
 static _Noreturn void broken(const char *format, ...)
 {
@@ -86,6 +87,8 @@ static int called(struct stream *s)
     const unsigned member = s->lane % player->num_members;
     if (current != s->context)
         broken("another context is current");
+    if (is_alone && !is_player)
+        broken("the only member with calls has an issuer make them");
     if (fails_at && member == fails_on && ++calls == fails_at)
         has_failed = true;
     if (has_failed && member == fails_on && calls > fails_at)
@@ -363,6 +366,33 @@ static int step(void)
     return status;
 }
 
+static bool are_others_asleep(void)
+{
+    for (unsigned m = 1; m < player->num_members; m++)
+        if (player->issuers[m].is_started && __atomic_load_n(&player->issuers[m].state, __ATOMIC_SEQ_CST))
+            return false;
+    return true;
+}
+
+/* Only the first member goes on: its issuer is awake until the others sleep, and then the player makes its calls. */
+static int go_on_alone(void)
+{
+    int status = 0;
+    for (uint64_t next = 0; status == 0 && !are_others_asleep() && player->num_nodes + 8 < OPS + MORE_OPS;)
+        if (sdi_player_now() >= next) {
+            status = give(0);
+            next = sdi_player_now() + 20000;
+        }
+    issuers_settle(player);
+    pthread_mutex_lock(&lock);
+    is_alone = are_others_asleep();
+    pthread_mutex_unlock(&lock);
+    counted[ALONE] += is_alone && player->issuers[0].is_started;
+    for (unsigned n = 0; n < 5 && status == 0; n++)
+        status = give(0);
+    return status;
+}
+
 static void check_made(void)
 {
     issuers_settle(player);
@@ -391,7 +421,8 @@ static void run(void)
     chance = seed << 20;
     memset(streams, 0, sizeof streams);
     calls = 0;
-    has_failed = is_over = false;
+    has_failed = is_over = is_alone = false;
+    is_player = true;
     player = sdi_player_new(-1, -1, NULL, NULL, NULL, NULL);
     sdi_player_drivers(player, &cuda, NULL);
     const unsigned members = 2 + below(MEMBERS - 1), each = 1 + below(3);
@@ -420,6 +451,8 @@ static void run(void)
     current = NULL;
     while (status == 0 && player->num_nodes + 8 < OPS)
         status = step();
+    if (status == 0)
+        status = go_on_alone();
     check_made();
     if (status && !has_failed)
         broken("a call has failed that did not");
@@ -451,7 +484,8 @@ int main(int count, char **arguments)
         *(strcmp(arguments[n], "--first") ? &runs : &first) = strtoull(arguments[n + 1], NULL, 10);
     for (seed = first; seed < first + runs; seed++)
         run();
-    printf("{\"made\": %lu, \"waited\": %lu, \"failed\": %lu, \"slept\": %lu, \"started\": %lu}\n", (unsigned long)counted[MADE],
-           (unsigned long)counted[WAITED], (unsigned long)counted[FAILED], (unsigned long)counted[SLEPT], (unsigned long)counted[STARTED]);
+    printf("{\"made\": %lu, \"waited\": %lu, \"failed\": %lu, \"slept\": %lu, \"started\": %lu, \"alone\": %lu}\n", (unsigned long)counted[MADE],
+           (unsigned long)counted[WAITED], (unsigned long)counted[FAILED], (unsigned long)counted[SLEPT], (unsigned long)counted[STARTED],
+           (unsigned long)counted[ALONE]);
     return 0;
 }
