@@ -68,7 +68,7 @@ class AffineContext:
         self.ranges += [(0, groups[d] - 1) for d in range(3)]
         self.ranges += [(0, local[d] - 1) for d in range(3)]
         self.unknowns: list[Unknown] = []
-        self.work: dict[int, Any] = {}  # by dimension: what loops come to (work.py)
+        self.work: dict[tuple[int, int], Any] = {}  # by dimension and parts: what loops come to (work.py)
         self._exprs: dict[int, AffineExpr] = {}
         self._keys: dict[object, int] = {}
         self._assumed = 0  # depth of runs that take values not to wrap

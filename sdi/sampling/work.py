@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -28,13 +28,24 @@ _Nest: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 BINS = 48
 """Parts of the dimension that is cut."""
-_ACROSS = 8
-"""Work-groups that are looked at in each of the other dimensions."""
-_INSIDE = (0.125, 0.375, 0.625, 0.875)
-"""Iterations of a loop that are looked at to know what is inside, as parts of their number."""
 _FINER = 8
 _NESTS_MAX, _DEPTH_MAX = 16, 3
 """Different nests of loops, and loops in each other, that are looked at."""
+
+
+class _Look(NamedTuple):
+    """How closely to look: parts of the dimension that is cut, work-groups in each of the others, and
+    iterations of a loop, as parts of their number, to know what is inside.
+    """
+
+    parts: int
+    across: int
+    inside: tuple[float, ...]
+
+
+_CLOSE = _Look(BINS, 8, (0.125, 0.375, 0.625, 0.875))
+_SUM = _Look(6, 6, (0.5,))
+"""Where only the sum is asked for: what becomes more or less mostly does so evenly."""
 
 
 def work_of(binding: AffineContext, accesses: Sequence[Access], dim: int) -> WorkEstimate | None:
@@ -42,7 +53,7 @@ def work_of(binding: AffineContext, accesses: Sequence[Access], dim: int) -> Wor
     nests = _nests(binding, accesses)
     if not nests or len(nests) > _NESTS_MAX or not any(_varies(binding, nest, dim) for nest in nests):
         return None
-    along = _along(binding, nests, dim)
+    along = _along(binding, nests, dim, _CLOSE)
     if along is None:
         return None
     return WorkEstimate(tuple(along.tolist()), float(along.mean()) * math.prod(binding.ndrange.global_size))
@@ -53,7 +64,7 @@ def effort_of(binding: AffineContext, accesses: Sequence[Access]) -> float | Non
     if None in binding.loops:
         return None
     nests = _nests(binding, accesses)
-    along = _along(binding, nests, 0) if len(nests) <= _NESTS_MAX else None
+    along = _along(binding, nests, 0, _SUM) if len(nests) <= _NESTS_MAX else None
     if along is None:
         return None
     each = float(along.mean()) + sum(not access.loops for access in accesses)
@@ -68,20 +79,21 @@ def _nests(binding: AffineContext, accesses: Sequence[Access]) -> Counter[_Nest]
     return nests
 
 
-def _along(binding: AffineContext, nests: Counter[_Nest], dim: int) -> Array | None:
+def _along(binding: AffineContext, nests: Counter[_Nest], dim: int, look: _Look) -> Array | None:
     """What a work-item does on average, in equal parts of dimension ``dim``; at least 1."""
-    if dim not in binding.work:
-        binding.work[dim] = _looked_at(binding, nests, dim)
-    found: Array | None = binding.work[dim]
+    key = (dim, look.parts)
+    if key not in binding.work:
+        binding.work[key] = _looked_at(binding, nests, dim, look)
+    found: Array | None = binding.work[key]
     return found
 
 
-def _looked_at(binding: AffineContext, nests: Counter[_Nest], dim: int) -> Array | None:
+def _looked_at(binding: AffineContext, nests: Counter[_Nest], dim: int, look: _Look) -> Array | None:
     looped = {number for numbers, _ in nests for number in numbers}
     known = [loop for number in looped if (loop := binding.loops[number]) is not None]
     if any(binding.opaque[condition] for loop in known for condition in loop.conditions):
         return None  # data decides how often
-    sample = _Sample(binding, dim)
+    sample = _Sample(binding, dim, look)
     total: Array = np.ones((1, 1, 1, 1))
     try:
         with np.errstate(all="ignore"):
@@ -93,7 +105,7 @@ def _looked_at(binding: AffineContext, nests: Counter[_Nest], dim: int) -> Array
                 total = total + times * sample.weigh(within, guards, {})
     except (Undefined, KeyError):  # KeyError: a condition depends on a counter of another loop
         return None
-    return np.broadcast_to(total.mean(axis=(1, 2, 3)), (BINS,)).astype(float)
+    return np.broadcast_to(total.mean(axis=(1, 2, 3)), (look.parts,)).astype(float)
 
 
 def _varies(binding: AffineContext, nest: tuple[tuple[int, ...], tuple[int, ...]], dim: int) -> bool:
@@ -111,8 +123,8 @@ class _Sample:
     others; axis 3 has values of one counter.
     """
 
-    def __init__(self, binding: AffineContext, dim: int) -> None:
-        self._binding = binding
+    def __init__(self, binding: AffineContext, dim: int, look: _Look) -> None:
+        self._binding, self._inside = binding, look.inside
         n = binding.ndrange
         self._axes: dict[tuple[TermOp, int], Array] = {}
         self._known: dict[
@@ -122,10 +134,10 @@ class _Sample:
         self._points: dict[tuple[int, ...], Points] = {}  # by iterations, all of which are in _known
         others = [d for d in range(3) if d != dim]
         for d in range(3):
-            points = BINS if d == dim else min(_ACROSS, n.num_groups[d])
-            group = ((np.arange(points) + 0.5) / points * n.num_groups[d]).astype(np.int64)
+            many = look.parts if d == dim else min(look.across, n.num_groups[d])
+            group = ((np.arange(many) + 0.5) / many * n.num_groups[d]).astype(np.int64)
             shape = [1, 1, 1, 1]
-            shape[0 if d == dim else 1 + others.index(d)] = points
+            shape[0 if d == dim else 1 + others.index(d)] = many
             self._axes[TermOp.GROUP_ID, d] = group.reshape(shape)
             self._axes[TermOp.LOCAL_ID, d] = np.full((1, 1, 1, 1), n.local_size[d] // 2, np.int64)
 
@@ -141,7 +153,7 @@ class _Sample:
         key = (loops[0].counter, *(id(at) for at in counters.values()))
         if key not in self._known:
             trips = self._trips(loops[0], counters)
-            self._known[key] = (trips, [(trips * part).astype(np.int64) for part in _INSIDE])
+            self._known[key] = (trips, [(trips * part).astype(np.int64) for part in self._inside])
         trips, iterations = self._known[key]
         counter = cast(int, self._binding.rows[loops[0].counter].payload)
         if counter not in self._counters(loops[1:], guards):  # each iteration is like the others

@@ -138,18 +138,19 @@ def test_the_effort_of_a_kernel_whose_data_decide_is_not_known() -> None:
     assert bound("data").effort() is None
 
 
-@pytest.mark.parametrize(("kernel", "looked"), [("lower", 1), ("data", 0)])
-def test_loops_are_looked_at_once_and_not_at_all_where_data_decide(
+@pytest.mark.parametrize(("kernel", "looked"), [("lower", 2), ("data", 0)])
+def test_loops_are_looked_at_once_for_each_question_and_not_at_all_where_data_decide(
     monkeypatch: pytest.MonkeyPatch, kernel: str, looked: int
 ) -> None:
     made: list[int] = []
     sample = work_of_loops._Sample
 
-    def counted(binding: AffineContext, dim: int) -> work_of_loops._Sample:
-        made.append(dim)
-        return sample(binding, dim)
+    def counted(binding: AffineContext, dim: int, look: work_of_loops._Look) -> work_of_loops._Sample:
+        made.append(look.parts)
+        return sample(binding, dim, look)
 
     monkeypatch.setattr(work_of_loops, "_Sample", counted)
     access = bound(kernel)
-    assert (access.effort() is None) == (access.work(0) is None) == (not looked)
-    assert len(made) == looked
+    for _ in range(2):
+        assert (access.effort() is None) == (access.work(0) is None) == (not looked)
+    assert len(made) == len(set(made)) == looked
