@@ -475,7 +475,7 @@ class Cutter:
         group_ns = history.rates.group_ns(number)
         assert group_ns is not None, "something was measured"
         moving = self._move_ns(plan)
-        after = history.after_ns.get(number, 0.0)
+        after = history.after_ns.get(number, 0.0) + history.owing(number)
         moving += after
         steady = history.steady_ns.get(number, merge_ns(plan, self._links) + after)
         if number == history.assignments:

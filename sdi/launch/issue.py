@@ -20,10 +20,11 @@ from sdi.intervals import ByteRange
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.copy_costs import merge_ns
-from sdi.launch.kernel import Binding
+from sdi.launch.kernel import Binding, LaunchPlan
 from sdi.launch.patterns import CopyPattern, patterns_of
-from sdi.launch.plan import BufferPlan, MergedRange
-from sdi.launch.recording import Assignment, Change, Recording
+from sdi.launch.plan import BufferPlan, CutPlan, MergedRange
+from sdi.launch.recording import Assignment, Change, CopyTime, Recording
+from sdi.partition.history import LaunchHistory
 from sdi.region import Bytes
 from sdi.regions import RegionSet, union_of
 from sdi.vmem.dependencies import Use
@@ -33,6 +34,9 @@ from sdi.vmem.merging.members import MemberMerge, MergeUnits
 from sdi.vmem.rounds import in_rounds
 from sdi.vmem.transfers import Transfer
 
+_APART_MAX = 4096
+"""Buffers of which it is remembered who left them in parts."""
+
 Merges = dict[tuple[int, MergedRange], list[MemberMerge]]
 """Merges that members make, by buffer and range: one of each part of it."""
 
@@ -41,12 +45,12 @@ Merges = dict[tuple[int, MergedRange], list[MemberMerge]]
 class Issued:
     """``tickets``: of the assignments, in the order of the chunk's members, then those of merges.
 
-    ``copies_ns``: see ``Recording``.  ``recording``: if the chunk can be issued like this again, with
+    ``copying``: see ``Recording``.  ``recording``: if the chunk can be issued like this again, with
     ``kernels``.  ``patterns``: where somebody wants to know.
     """
 
     tickets: list[Ticket]
-    copies_ns: float
+    copying: CopyTime
     recording: Recording | None = None
     kernels: Sequence[BoundKernel] = ()
     patterns: tuple[CopyPattern, ...] = ()
@@ -70,6 +74,7 @@ class Issuer:
     def __init__(self, memory: VirtualMemory) -> None:
         self._memory = memory
         self._devices = memory.devices
+        self._apart: dict[int, LaunchHistory] = {}  # by buffer: launches that last left it in parts
 
     def issue(
         self, binding: Binding, number: int, where: tuple[int, ...], is_usual: bool, issue: Issue
@@ -84,13 +89,13 @@ class Issuer:
         if known is not None and known.where == where:
             kernels = self.kernels(binding, number, where)
             tickets = known.replay(memory, kernels, issue, issue.timing)
-            return Issued(tickets, known.copies_ns, known, kernels, known.patterns)
+            return Issued(tickets, known.copying, known, kernels, known.patterns)
         is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
         before = chunk.states() if is_kept else (None,)
         recording, kernels, tickets = self._issue_planned(binding, number, where, issue)
         after = chunk.states() if None not in before else before
         if None in after:
-            return Issued(tickets, recording.copies_ns, patterns=recording.patterns)
+            return Issued(tickets, recording.copying, patterns=recording.patterns)
         changes = [
             Change(buffer.directory, old, new)
             for buffer, old, new in zip(chunk.buffers, before, after, strict=True)
@@ -98,7 +103,7 @@ class Issuer:
         ]
         recording.repeats(changes)
         chunk.keep(before, recording)
-        return Issued(tickets, recording.copies_ns, recording, kernels, recording.patterns)
+        return Issued(tickets, recording.copying, recording, kernels, recording.patterns)
 
     def kernels(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[BoundKernel]:
         """What the members run in chunk ``number``."""
@@ -176,9 +181,7 @@ class Issuer:
         ]
         recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
         recording.uses_together(chunk.reached, chunk.reached.uses(memory.memories))
-        recording.copies_ns = memory.transfers.predicted_ns(transfers)
-        if merges:
-            recording.copies_ns += merge_ns(plan, memory.transfers.links, members)
+        recording.copying = self._copying(binding.launch_plan, plan, members, transfers, bool(merges))
         if binding.kernel.note is not None:
             together = [
                 (used.cause, several)
@@ -190,6 +193,31 @@ class Issuer:
         kernels = [bound.kernel for bound in bounds]
         tickets = recording.start(kernels, issue.timing)
         return Started(chunk, members, bounds, recording, kernels, tickets)
+
+    def _copying(
+        self,
+        launch_plan: LaunchPlan,
+        plan: CutPlan,
+        members: Sequence[int],
+        transfers: Sequence[Transfer],
+        merges: bool,
+    ) -> CopyTime:
+        """How long the copies of a part of a launch take, and because of whom."""
+        links, predicted_ns = self._memory.transfers.links, self._memory.transfers.predicted_ns
+        total_ns = predicted_ns(transfers) + (merge_ns(plan, links, members) if merges else 0.0)
+        if len(members) > 1:
+            if len(self._apart) > _APART_MAX:
+                self._apart.clear()
+            for used in plan.buffers:
+                if any(each.owns for each in used.assignments):
+                    self._apart[used.buffer.id] = launch_plan.history
+            return CopyTime(total_ns)
+        owed: dict[int, tuple[LaunchHistory, list[Transfer]]] = {}
+        for each in transfers:
+            history = self._apart.get(each.buffer.id)
+            if history is not None and each.copy.source != HOST:
+                owed.setdefault(id(history), (history, []))[1].append(each)
+        return CopyTime(total_ns, tuple([(history, predicted_ns(those)) for history, those in owed.values()]))
 
     def _finish(self, started: Started, merges: Merges, issue: Issue) -> list[Ticket]:
         chunk, members, tickets = started.chunk, started.members, started.tickets

@@ -18,7 +18,7 @@ from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.learning import Page, Pages
 from sdi.launch.plan import CutPlan, CutPlans
 from sdi.launch.plan_memory import PlanMemory
-from sdi.launch.recording import Recording
+from sdi.launch.recording import CopyTime, Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, ShareEpoch, edges_of
 from sdi.partition.gain import Span
@@ -109,21 +109,23 @@ class LaunchPlan:
             edges = edges_of(boxes, self.ndrange.num_groups, epoch.balance.dim)
             epoch.balance.record(epoch, edges, times_ns, is_first)
 
-    def copied(self, copies_ns: float, times: int = 1) -> None:
+    def copied(self, copying: CopyTime, times: int = 1) -> None:
         """So much of the time of each of some launches went into copies from members.
 
-        One member has to fetch only what others ran in several assignments before.
+        One member has to fetch only what others ran in several assignments before: it is these that lose.
         """
         history, rates = self.history, self.history.rates
-        if history.is_fixed or history.is_final:
-            return
         if len(self.groups) == 1:
-            history.budget.lose(copies_ns * times)
+            history.budget.lose(copying.ns * times)
+            for other, owed_ns in copying.apart:
+                other.owes(owed_ns * times)
+            return
+        if history.is_fixed or history.is_final:
             return
         one_ns, several_ns = rates.group_ns(1), rates.group_ns(len(self.groups))
         if one_ns is not None and several_ns is not None:
             saved_ns = one_ns * sum(self.groups) - several_ns * max(self.groups)
-            history.copied(copies_ns, saved_ns, times)
+            history.copied(copying.ns, saved_ns, times)
 
     def passes(self) -> bool:
         """Whether the next launch is cut like this and nothing is to be learnt from it.

@@ -196,7 +196,7 @@ class Launcher:
             return None
         launch_plan.launches += 1
         launch_plan.history.ran(len(recording.assignments))
-        launch_plan.copied(recording.copies_ns)
+        launch_plan.copied(recording.copying)
         epoch = launch_plan.epoch
         # Not where copies come between: they wait for the launch before, which has an event then anyway.
         timing = issue.timing
@@ -307,7 +307,7 @@ class Launcher:
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)
                 issued, patterns = made.tickets, patterns + made.patterns
-                launch_plan.copied(made.copies_ns)
+                launch_plan.copied(made.copying)
                 if (recording := made.recording) is not None and recording.placed != generation:
                     pooled = self._memory.memories.pooled
                     recording.allocations, recording.placed = chunk.allocations(where, pooled), generation

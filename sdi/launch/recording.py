@@ -8,6 +8,7 @@ states that it begins in, with the arguments that are bound then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from sdi.devices.base import Device
@@ -17,12 +18,25 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.launch.patterns import CopyPattern
 from sdi.ndrange import Int3
+from sdi.partition.history import LaunchHistory
 from sdi.vmem.buffer import Allocation, ImageCopy
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import Directory, State
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.reaches import NOTHING, Reached
 from sdi.vmem.transfers import Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTime:
+    """What copies from members before a launch and merges after it are predicted to take: ``ns`` in all.
+
+    ``apart``: of a launch on one member so much because launches of others left in parts what it needs.
+    """
+
+    ns: float = 0.0
+    apart: tuple[tuple[LaunchHistory, float], ...] = ()
+
 
 IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket], Timing], Ticket]
 """``Device.launch``."""
@@ -81,9 +95,8 @@ class Recording:
 
     ``where``: the members of the launch.  ``transfers``: copies before it.  ``changes``: per buffer; none
     where states are not known, and then it is carried out once only; ``moves``: of these, what leaves another
-    state than it finds.  ``copies_ns``: what copies from members before it and merges after it are predicted
-    to take.  ``allocations``: places that it uses, its buffers' own while the placement has the generation
-    ``placed``.  ``tally``: counts replays.
+    state than it finds.  ``copying``: how long that takes.  ``allocations``: places that it uses, its
+    buffers' own while the placement has the generation ``placed``.  ``tally``: counts replays.
     ``patterns``: what its copies are, where somebody wants to know.  ``reached``: what all assignments use in
     one memory, by ``together``: they do not wait for each other, and what comes next waits for all of them.
     """
@@ -92,7 +105,7 @@ class Recording:
         "allocations",
         "assignments",
         "changes",
-        "copies_ns",
+        "copying",
         "local_size",
         "moves",
         "patterns",
@@ -121,7 +134,7 @@ class Recording:
         self.transfers = tuple(transfers)
         self.changes: tuple[Change, ...] = ()
         self.moves: tuple[Change, ...] = ()
-        self.copies_ns = 0.0
+        self.copying = CopyTime()
         self.local_size = local_size
         self.work_dim = work_dim
         self.allocations: tuple[Allocation | ImageCopy, ...] = ()

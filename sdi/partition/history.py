@@ -41,7 +41,9 @@ class LaunchHistory:
 
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
     ``steady_ns``: by number of assignments, the time for copies when launches had run that way for a while.
-    ``after_ns``: likewise, the time to put together what was appended.
+    ``after_ns``: likewise, the time to put together what was appended; ``owing_ns``: and what launches of
+    others on one member took to put together what these had left in parts; ``owed_ns``: that of all since the
+    cut was chosen.
     ``decided_at``: after how many launches the cut was last chosen; ``begun_at``: and it was another one
     before.  ``is_fixed``: it is not chosen again, nor is anything measured.  ``is_final``: it is not chosen
     again.  ``is_small``: so little is done that no other way could win: measured less often.
@@ -82,6 +84,8 @@ class LaunchHistory:
     why_fewer: str = ""
     steady_ns: dict[int, float] = field(default_factory=dict)
     after_ns: dict[int, float] = field(default_factory=dict)
+    owing_ns: dict[int, float] = field(default_factory=dict)
+    owed_ns: float = 0.0
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     plans: dict[int, int] = field(default_factory=dict)
     gathered_at: int = -1
@@ -217,9 +221,24 @@ class LaunchHistory:
         nothing is chosen any more.
         """
         lost_ns = times * (copies_ns - saved_ns)
+        self.budget.lose(lost_ns)
+        self._lose(lost_ns)
+
+    def owes(self, copies_ns: float) -> None:
+        """Launches on one member had to copy what these left in parts, which the budget has lost already."""
+        if self.assignments > 1 and not (self.is_fixed or self.is_final):
+            self.owed_ns += copies_ns
+            self._lose(copies_ns)
+
+    def owing(self, assignments: int) -> float:
+        """What others had to copy after each launch in so many assignments."""
+        if assignments == self.assignments > 1:
+            self.owing_ns[assignments] = self.owed_ns / max(self.launches - self.begun_at, 1)
+        return self.owing_ns.get(assignments, 0.0)
+
+    def _lose(self, lost_ns: float) -> None:
         self.lost_ns = max(0.0, self.lost_ns + lost_ns)
         self.worth_ns -= lost_ns
-        self.budget.lose(lost_ns)
         if self.lost_ns > _LOSS_NS * (1 << self.losses):
             self.recheck_at = self.launches
             self.losses += 1
@@ -296,6 +315,7 @@ class LaunchHistory:
         """Use this cut from now on."""
         if (shape, assignments) != (self.shape, self.assignments):
             self.version += 1
+            self.owed_ns = 0.0
             self.untried, self.begun_at = 0, self.launches
             self.first_away = self.home_at = 0
             if self.version_cell and self.cells is not None:

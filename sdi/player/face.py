@@ -273,7 +273,7 @@ class Player:
             recording.tally.launches += runs
             launch_plan.launches += runs
             launch_plan.history.ran(len(launch_plan.plan.boxes), runs)
-            launch_plan.copied(recording.copies_ns, runs)
+            launch_plan.copied(recording.copying, runs)
             if launch_plan.epoch is not None:
                 launch_plan.epoch.issued += runs
             self.memory.placed.touch(recording.allocations)

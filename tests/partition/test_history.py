@@ -76,6 +76,19 @@ def test_copies_that_cost_more_than_a_cut_saves_have_it_looked_at_and_then_less_
     assert history.lost_ns == 0.0
 
 
+def test_what_others_copy_because_of_a_cut_counts_against_it() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide((1, 1, 1), 1, "")
+    history.owes(5.0)
+    assert history.owed_ns == 0.0, "one member leaves nothing in parts"
+    history.decide(SLABS, 4, "")
+    history.ran(4, 10)
+    history.owes(2 * _LOSS_NS)
+    assert history.recheck_at == history.launches and history.worth_ns == -2 * _LOSS_NS
+    assert history.owing(4) == 2 * _LOSS_NS / 10
+    assert history.budget.lost_ns == 0.0, "they have said so themselves"
+
+
 def test_planning_counts_from_the_third_plan_of_a_way_on() -> None:
     history = LaunchHistory(Rates(False))
     for _ in range(4):
