@@ -316,6 +316,7 @@ class Cutter:
         most_ns = inf if accesses is None else _SLACK * least_ns
         moving = self._move_ns(whole)
         if not self._pays_to_choose(history, self._saved_ns(most_ns, most) + moving):
+            self.budget.spend(self.budget.now_ns() - start_ns)
             return self._stays_whole(history, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
         if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
             return self._stays_whole(history, whole, "until it is known how long that takes")
@@ -347,8 +348,8 @@ class Cutter:
 
     def _pays_to_choose(self, history: LaunchHistory, stake_ns: float) -> bool:
         """Whether to look for another way may save more than it takes."""
-        think_ns = history.think_ns or self.budget.think_ns
-        return stake_ns > think_ns * (1.0 if self.budget.left_ns() > think_ns else _PATIENCE)
+        takes_ns = (history.think_ns or self.budget.think_ns) + self.budget.begin_ns
+        return stake_ns > takes_ns * (1.0 if self.budget.left_ns() > takes_ns else _PATIENCE)
 
     def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:
         """Whether launches may go on like ``found`` although none of them was measured yet."""

@@ -92,7 +92,10 @@ class Issuer:
             return Issued(tickets, known.copying, known, kernels, known.patterns)
         is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
         before = chunk.states() if is_kept else (None,)
+        history = launch_plan.history
+        start_ns = history.budget.now_ns()
         recording, kernels, tickets = self._issue_planned(binding, number, where, issue)
+        history.began(history.budget.now_ns() - start_ns)
         after = chunk.states() if None not in before else before
         if None in after:
             return Issued(tickets, recording.copying, patterns=recording.patterns)

@@ -22,7 +22,8 @@ class Budget:
     """Time that epochs may cost beyond what one member would have taken.  Owned by: sdi-scheduler.
 
     ``lost_ns``: what launches in several assignments, and what they left apart, have cost so far beyond what
-    they saved.  ``think_ns``: what it took to choose among cuts of the last kernels that were new.
+    they saved.  ``think_ns``: what it took to choose among cuts of the last kernels that were new;
+    ``begin_ns``: and to issue their first launches in several assignments.
     """
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -31,6 +32,7 @@ class Budget:
         self.spent_ns = 0.0
         self.lost_ns = 0.0
         self.think_ns = THINK_NS
+        self.begin_ns = 0.0
 
     def _allowed_ns(self) -> float:
         return max(LEAST_NS, PART * (self.now_ns() - self._begun_ns))
@@ -54,6 +56,11 @@ class Budget:
     def spend(self, ns: float) -> None:
         """So much was spent, or is at stake; negative: what was at stake was not lost."""
         self.spent_ns = max(0.0, self.spent_ns + ns)
+
+    def began(self, took_ns: float) -> None:
+        """It took so long to issue the first launch of a way."""
+        self.spend(took_ns)
+        self.begin_ns = min((self.begin_ns + took_ns) / 2, _MOST * THINK_NS)
 
     def thought(self, took_ns: float, known_ns: float) -> float:
         """It took so long to choose among cuts; what it is taken to cost once more.

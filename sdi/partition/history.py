@@ -58,7 +58,7 @@ class LaunchHistory:
     ``think_ns``: what it is taken to cost to choose among cuts once more, 0.0 where that was never done.
     ``budget``: the session's.  ``earlier``: launches of the same kernel on other buffers, before these began.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
-    ``planned_ns``: what it took to plan it, of launches that were all to come.
+    ``planned_ns``: what it took to plan it, of launches that were all to come, and to begin it.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
     ``is_news``: its first times say that it takes long; set by any thread.
     ``balances``: the shares by shape of the cut, the same for all of a kernel's launches of about this size.
@@ -244,6 +244,16 @@ class LaunchHistory:
             self.losses += 1
         elif self.is_losing():
             self.recheck_at = self.launches
+
+    def began(self, took_ns: float) -> None:
+        """A launch was issued that is no repetition: the first one of a way makes room on its members."""
+        if (
+            self.assignments > 1
+            and self.launches - self.begun_at <= 1
+            and not (self.is_fixed or self.is_final)
+        ):
+            self.budget.began(took_ns)
+            self.planned_ns += took_ns
 
     def is_losing(self) -> bool:
         """Whether the session has lost too much, and this way has not saved as much: it is not worth it.

@@ -44,3 +44,11 @@ def test_what_it_takes_to_choose_is_expected_of_the_next_kernel_and_a_part_of_it
     assert budget.thought(THINK_NS / 10, 0.75 * THINK_NS) < 0.1 * THINK_NS
     assert budget.think_ns == 2 * THINK_NS, "that was no new kernel"
     assert budget.thought(1000 * THINK_NS, 0.0) == THINK_NS and budget.think_ns == 5 * THINK_NS
+
+
+def test_what_it_takes_to_begin_a_way_is_spent_and_expected_of_the_next_one() -> None:
+    budget = Budget(lambda: 0)
+    budget.began(0.5 * LEAST_NS)
+    assert budget.left_ns() == 0.5 * LEAST_NS and budget.begin_ns == 0.25 * LEAST_NS
+    budget.began(1000 * LEAST_NS)
+    assert budget.begin_ns == 5 * THINK_NS

@@ -89,6 +89,19 @@ def test_what_others_copy_because_of_a_cut_counts_against_it() -> None:
     assert history.budget.lost_ns == 0.0, "they have said so themselves"
 
 
+def test_the_first_launch_of_a_way_is_what_it_takes_to_begin_it() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide((1, 1, 1), 1, "")
+    history.ran(1)
+    history.began(5.0)
+    assert history.planned_ns == 0.0, "one member begins nothing"
+    history.decide(SLABS, 4, "")
+    for took_ns in (3e6, 7e6):
+        history.ran(4)
+        history.began(took_ns)
+    assert history.planned_ns == history.budget.spent_ns == 3e6
+
+
 def test_planning_counts_from_the_third_plan_of_a_way_on() -> None:
     history = LaunchHistory(Rates(False))
     for _ in range(4):
