@@ -315,7 +315,7 @@ class Cutter:
         least_ns = (accesses or 0.0) * self._access_ns
         most_ns = inf if accesses is None else _SLACK * least_ns
         moving = self._move_ns(whole)
-        if not self._pays_to_choose(history, self._saved_ns(most_ns, most) + moving):
+        if not self._pays_to_choose(history, self._saved_ns(most_ns, most), moving, 1):
             self.budget.spend(self.budget.now_ns() - start_ns)
             return self._stays_whole(history, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
         if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
@@ -346,10 +346,18 @@ class Cutter:
         if assignments > 1:
             history.planned_ns += took_ns
 
-    def _pays_to_choose(self, history: LaunchHistory, stake_ns: float) -> bool:
-        """Whether to look for another way may save more than it takes."""
+    def _pays_to_choose(
+        self, history: LaunchHistory, saved_ns: float, moving_ns: float, launches: int
+    ) -> bool:
+        """Whether to look for another way may save more than it takes, in so many launches.
+
+        ``moving_ns``: what one member has to fetch now.  That others are tried in parts, and that only for a
+        while, is no reason to spend more than there is.
+        """
         takes_ns = (history.think_ns or self.budget.think_ns) + self.budget.begin_ns
-        return stake_ns > takes_ns * (1.0 if self.budget.left_ns() > takes_ns else _PATIENCE)
+        if self.budget.left_ns() > takes_ns:
+            return (saved_ns + moving_ns) * launches > takes_ns
+        return saved_ns * launches + moving_ns * min(launches, TRIAL) > _PATIENCE * takes_ns
 
     def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:
         """Whether launches may go on like ``found`` although none of them was measured yet."""
@@ -397,6 +405,7 @@ class Cutter:
         if self._is_unsure(history, run_ns):
             return self._stays_whole(history, found_for[1], "until it is sure how long that takes")
         saved, moving = self._saved_ns(run_ns, most), self._move_ns(found_for[1])
+        history.rest(run_ns, moving)
         history.is_small = self._saved_ns(2 * run_ns, most) + moving <= 0
         # What is short first runs where it can't lose: then its bytes are together for the others, too.
         if most > 1 and saved <= 0 and (history.launches < _SETTLED or saved + moving <= 0):
@@ -405,7 +414,7 @@ class Cutter:
         if history.is_losing():
             return self._stays_whole(history, found_for[1], "several have lost more than they saved")
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
-        if not self._pays_to_choose(history, (saved + moving) * max(history.launches + history.earlier, 1)):
+        if not self._pays_to_choose(history, saved, moving, max(history.launches + history.earlier, 1)):
             # What is in use is known.
             several = [number for number in several if number == history.assignments]
             if not several:
@@ -424,6 +433,7 @@ class Cutter:
         ahead = max(history.launches, 1)
         chosen, why_fewer = choose(ways, history.assignments, ahead), ""
         self._planned(history, chosen.assignments, start_ns)
+        history.rest(run_ns, moving)
         risk = self._risk_ns(history, chosen, ways[0])
         if risk and self.budget.affords(risk):
             self.budget.spend(risk)

@@ -31,6 +31,8 @@ from sdi.sampling.scalar_cases import ArgumentCases, argument_cases
 from sdi.sampling.shaping import shaping_bits
 from sdi.vmem.reaches import NOTHING, Reached
 
+_LONGER = 2.0
+"""Launches that take so many times what they did are another matter."""
 ARRANGEMENTS_MAX = 64
 """Kept per kernel, least recently used first out."""
 
@@ -101,6 +103,9 @@ class LaunchPlan:
         if min(times_ns) <= 0:
             return  # it is not known
         groups, total_ns = sum([box.total_groups for box in boxes]), history.rates.total_ns(ran)
+        known_ns = history.rates.group_ns(len(ran))
+        if known_ns is not None and total_ns > _LONGER * known_ns * groups:
+            history.rest_until = 0
         history.rates.record(len(ran), total_ns, groups, is_first)
         is_open = history.untried and not (history.is_fixed or history.is_final)
         if is_open and total_ns >= LONG_NS and len(ran) in history.rates.known:
@@ -116,6 +121,8 @@ class LaunchPlan:
         """
         history, rates = self.history, self.history.rates
         if len(self.groups) == 1:
+            if copying.ns > 0:
+                history.rest_until = 0
             history.budget.lose(copying.ns * times)
             for other, owed_ns in copying.apart:
                 other.owes(owed_ns * times)

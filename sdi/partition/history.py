@@ -31,6 +31,10 @@ _MISSED_MAX = 64
 """Launches that were to be measured and were not, for which others were."""
 LONG_NS = 1e6
 """Launches that take so long, all assignments together, are looked at again as soon as that is known."""
+_REST = 50.0
+"""Launches run for so many times what it takes to choose again before that is done."""
+_CHOOSE_LEAST_NS = 1e6
+"""A launch for which that is done is planned, not replayed.  [M] on hosts with H200s 0.4 to 2 ms."""
 _SETTLED = 64
 """A way that is taken over counts as having run so often: it is looked at more seldom."""
 
@@ -49,8 +53,10 @@ class LaunchHistory:
     again.  ``is_small``: so little is done that no other way could win: measured less often.
     ``first_away``: after how many launches one member other than the first ran them, 0 if that is not so;
     ``home_at``: with which launch the first one is to, if any.
-    ``recheck_at``: when to look at a way that was chosen untried.  ``planning``: by number of assignments,
-    the time that new scalars cost in plans, and launches; ``plans``: how many there were.
+    ``recheck_at``: when to look at a way that was chosen untried.  ``rest_until``: before that many launches
+    there is not enough to win by choosing again; set to 0 by any thread that sees one of them take longer.
+    ``planning``: by number of assignments, the time that new scalars cost in plans, and launches; ``plans``:
+    how many there were.
     ``gathered_at``: after how many launches all data were last brought to one member, ``gathers`` times so
     far.
     ``lost_ns``: what copies took since the cut was chosen beyond what it saves; ``losses``: how often it was
@@ -81,6 +87,7 @@ class LaunchHistory:
     first_away: int = 0
     home_at: int = 0
     recheck_at: int = -1
+    rest_until: int = 0
     why_fewer: str = ""
     steady_ns: dict[int, float] = field(default_factory=dict)
     after_ns: dict[int, float] = field(default_factory=dict)
@@ -130,7 +137,7 @@ class LaunchHistory:
             return 0
         dues = [_ENDLESS]
         if not self.is_final:
-            dues += [due - launches for due in RECONSIDER if due > launches]
+            dues += [due - launches for due in RECONSIDER if due > launches and due >= self.rest_until]
         if self.recheck_at > launches and not self.is_final:
             dues.append(self.recheck_at - launches)
         if self.home_at:
@@ -284,7 +291,19 @@ class LaunchHistory:
         """Whether the way these launches run is to be chosen anew."""
         if self.is_fixed or self.is_final or self.decided_at == self.launches:
             return False
-        return self.is_news or self.launches in RECONSIDER or self.launches == self.recheck_at
+        if self.is_news or self.launches == self.recheck_at:
+            return True
+        return self.launches in RECONSIDER and self.launches >= self.rest_until
+
+    def rest(self, run_ns: float, moving_ns: float) -> None:
+        """These launches, which take so long each, run like this for a while: not where copies would come
+        before them on one member.
+        """
+        if moving_ns > 0:
+            self.rest_until = 0
+            return
+        choose_ns = max(self.think_ns, _CHOOSE_LEAST_NS)
+        self.rest_until = self.launches + int(min(_REST * choose_ns / max(run_ns, 1.0), _ENDLESS))
 
     def gather(self) -> bool:
         """Whether to bring all of the buffers to the one member that runs these launches now, needed or not.

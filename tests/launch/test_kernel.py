@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import random
 
-from sdi.launch.kernel import ARRANGEMENTS_MAX, Recent
+from sdi.launch.kernel import ARRANGEMENTS_MAX, LaunchPlan, Recent
+from sdi.launch.plan import CutPlan
+from sdi.ndrange import GroupBox, NDRange
+from sdi.partition.gain import Ran, Rates
+from sdi.partition.history import LaunchHistory
 
 
 def test_recent_values_are_those_of_a_model() -> None:
@@ -66,3 +70,15 @@ def test_a_buffer_is_forgotten_without_a_look_at_what_does_not_refer_to_it() -> 
     recent.drop_buffer(1007)
     assert Key.looked < 10 and 7 not in recent.values.values()
     assert len(recent.values) == ARRANGEMENTS_MAX - 1
+
+
+def test_what_takes_much_longer_than_it_did_no_longer_rests() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide((1, 1, 1), 1, "")
+    boxes = (GroupBox((0, 0, 0), (100, 1, 1)),)
+    ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
+    launch_plan = LaunchPlan(ndrange, CutPlan(boxes, ()), (100,), "", (), history, history.version, (1,))
+    for took_ns, rests in ((20_000, True), (21_000, True), (39_000, True), (90_000, False)):
+        history.rest(20_000.0, 0.0)
+        launch_plan.measured(boxes, [Ran(1000, 1000 + took_ns)])
+        assert (history.rest_until > 0) == rests

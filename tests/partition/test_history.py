@@ -102,6 +102,27 @@ def test_the_first_launch_of_a_way_is_what_it_takes_to_begin_it() -> None:
     assert history.planned_ns == history.budget.spent_ns == 3e6
 
 
+def test_what_runs_well_rests_until_as_much_is_at_stake_as_it_takes_to_choose() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide((1, 1, 1), 1, "")
+    history.ran(1, 16)
+    assert history.is_due() and history.num_decided() == 0
+    history.rest(20_000.0, 0.0)  # 2500 of these take as long as 50 times what it takes to choose
+    history.decide((1, 1, 1), 1, "")
+    history.ran(1, 48)
+    assert not history.is_due() and history.num_decided() == 4096 - 64
+    history.is_news = True
+    assert history.is_due(), "they take longer now"
+    history.is_news = False
+    history.ran(1, 192)
+    assert not history.is_due()
+    history.rest(20_000.0, 1.0)
+    assert history.is_due(), "what others did has to be brought together"
+    history.rest(20_000.0, 0.0)
+    history.ran(1, 4096 - 256)
+    assert history.is_due()
+
+
 def test_planning_counts_from_the_third_plan_of_a_way_on() -> None:
     history = LaunchHistory(Rates(False))
     for _ in range(4):
