@@ -93,16 +93,21 @@ class LaunchPlan:
     def _way(self) -> tuple[object, ...]:
         return self.version, self.capacities, self.epoch, self.reached, len(self.chunks)
 
-    def measured(self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False) -> None:
+    def measured(
+        self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False, is_rough: bool = False
+    ) -> None:
         """Learn from when the assignments of a launch, or of a part of it, ran.  Any thread.
 
-        ``is_first``: drivers may have loaded the kernel's code in that time.
+        ``is_first``: drivers may have loaded the kernel's code in that time.  ``is_rough``: what it took to
+        launch it may be part of that, too, on a member that has something for itself: 0.05 to 0.3 ms.
         """
         history, epoch = self.history, self.epoch
         times_ns = [each.end_ns - each.start_ns for each in ran]
         if min(times_ns) <= 0:
             return  # it is not known
         groups, total_ns = sum([box.total_groups for box in boxes]), history.rates.total_ns(ran)
+        if is_rough and total_ns < LONG_NS and not history.rates.is_shared:
+            return
         known_ns = history.rates.group_ns(len(ran))
         if known_ns is not None and total_ns > _LONGER * known_ns * groups:
             history.rest_until = 0

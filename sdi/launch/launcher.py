@@ -573,10 +573,12 @@ class Launcher:
         is_first, kernel.is_warm = not kernel.is_warm, True
         self._counters.timed(kernel.model.name, launch_plan)
         launched = issued[: len(chunk.members)]
+        # The player measures one that it repeats, without the time that Python takes to launch it.
+        is_rough = self.player is not None and len(launched) == 1 and chunk.is_repeatable
 
         def record(error: BaseException | None) -> None:
             if error is None:
-                launch_plan.measured(chunk.plan.boxes, launched, is_first)
+                launch_plan.measured(chunk.plan.boxes, launched, is_first, is_rough)
                 if launch_plan.history.is_news and self.player is not None:  # none is replayed before
                     self._memory.post(lambda: launch_plan.history.refill(launch_plan.epoch))
 

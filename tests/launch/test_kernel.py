@@ -82,3 +82,17 @@ def test_what_takes_much_longer_than_it_did_no_longer_rests() -> None:
         history.rest(20_000.0, 0.0)
         launch_plan.measured(boxes, [Ran(1000, 1000 + took_ns)])
         assert (history.rest_until > 0) == rests
+
+
+def test_of_short_launches_on_a_gpu_only_the_players_times_are_believed() -> None:
+    for is_shared in (False, True):
+        history = LaunchHistory(Rates(is_shared))
+        boxes = (GroupBox((0, 0, 0), (100, 1, 1)),)
+        ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
+        launch_plan = LaunchPlan(ndrange, CutPlan(boxes, ()), (100,), "", (), history, history.version, (1,))
+        launch_plan.measured(boxes, [Ran(1000, 281_000)], is_rough=True)
+        assert (history.rates.group_ns(1) is None) == (not is_shared)
+        launch_plan.measured(boxes, [Ran(1000, 5_001_000)], is_rough=True)
+        assert history.rates.group_ns(1) is not None, "that is long enough"
+        launch_plan.measured(boxes, [Ran(1000, 8000)])
+        assert history.rates.group_ns(1) == 70.0
