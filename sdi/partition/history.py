@@ -31,6 +31,8 @@ _MISSED_MAX = 64
 """Launches that were to be measured and were not, for which others were."""
 LONG_NS = 1e6
 """Launches that take so long, all assignments together, are looked at again as soon as that is known."""
+_MEASURED_BY = 16
+"""After so many launches one was measured, or it may be long until one is."""
 _REST = 50.0
 """Launches run for so many times what it takes to choose again before that is done."""
 _CHOOSE_LEAST_NS = 1e6
@@ -136,10 +138,10 @@ class LaunchHistory:
         if self.is_due():
             return 0
         dues = [_ENDLESS]
-        if not self.is_final:
+        if not (self.is_final or self._is_unknown(launches + 1)):
             dues += [due - launches for due in RECONSIDER if due > launches and due >= self.rest_until]
-        if self.recheck_at > launches and not self.is_final:
-            dues.append(self.recheck_at - launches)
+            if self.recheck_at > launches:
+                dues.append(self.recheck_at - launches)
         if self.home_at:
             dues.append(max(self.home_at - 1 - launches, 0))
         return min(dues)
@@ -291,9 +293,18 @@ class LaunchHistory:
         """Whether the way these launches run is to be chosen anew."""
         if self.is_fixed or self.is_final or self.decided_at == self.launches:
             return False
-        if self.is_news or self.launches == self.recheck_at:
+        if self.is_news:
             return True
-        return self.launches in RECONSIDER and self.launches >= self.rest_until
+        if self._is_unknown(self.launches):
+            return False
+        return self.launches == self.recheck_at or (
+            self.launches in RECONSIDER and self.launches >= self.rest_until
+        )
+
+    def _is_unknown(self, launches: int) -> bool:
+        """Whether there is still nothing to choose by: others run beside all of them, and they are short."""
+        is_known = self.rates.measured or self.rates.guessed
+        return self.assignments == 1 and launches > _MEASURED_BY and not is_known
 
     def rest(self, run_ns: float, moving_ns: float) -> None:
         """These launches, which take so long each, run like this for a while: not where copies would come

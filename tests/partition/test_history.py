@@ -105,6 +105,7 @@ def test_the_first_launch_of_a_way_is_what_it_takes_to_begin_it() -> None:
 def test_what_runs_well_rests_until_as_much_is_at_stake_as_it_takes_to_choose() -> None:
     history = LaunchHistory(Rates(False))
     history.decide((1, 1, 1), 1, "")
+    history.rates.record(1, 20_000.0, 10)
     history.ran(1, 16)
     assert history.is_due() and history.num_decided() == 0
     history.rest(20_000.0, 0.0)  # 2500 of these take as long as 50 times what it takes to choose
@@ -121,6 +122,21 @@ def test_what_runs_well_rests_until_as_much_is_at_stake_as_it_takes_to_choose() 
     history.rest(20_000.0, 0.0)
     history.ran(1, 4096 - 256)
     assert history.is_due()
+
+
+def test_while_nothing_is_known_there_is_nothing_to_choose() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide((1, 1, 1), 1, "")
+    history.ran(1, 16)
+    history.decide((1, 1, 1), 1, "")
+    history.ran(1)
+    assert history.num_decided() > 1 << 20
+    history.ran(1, 64 - 17)
+    assert not history.is_due()
+    history.rates.record(1, 5e4, 10)
+    assert history.is_due()
+    history.ran(1)
+    assert history.num_decided() == 256 - 65
 
 
 def test_planning_counts_from_the_third_plan_of_a_way_on() -> None:
