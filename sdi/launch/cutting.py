@@ -32,7 +32,7 @@ _SURE_NS, _MEASURED_LEAST = 1e6, 3
 _SURE_AFTER, _SETTLED = 16, 64
 """After so many launches what was measured has to do; and the others of a loop run where they stay, most
 likely."""
-_PATIENCE = 3.0
+_PATIENCE = 5.0
 """Once the budget is spent, so many times the time to choose must be at stake."""
 _ALL_NUMBERS_MAX = 8
 """Of so many members on one node every number is tried; of more, and of several nodes, few are."""
