@@ -304,7 +304,8 @@ class RemoteNode:
     def ask_clock(self) -> Callable[[], None]:
         """Ask what the node's clock says; what is returned waits for that.  Raises DeviceFailed.
 
-        What it is ahead of this one counts by the quickest answer of all: see ``tell_offset``.
+        What it is ahead of this one counts by the quickest answer of all: see ``tell_offset``.  What it says
+        between question and answer is what this machine's clock says.
         """
         sent_ns = time.monotonic_ns()
         answer = self.asked(RecordKind.CLOCK)
@@ -313,7 +314,9 @@ class RemoteNode:
             there_ns = int.from_bytes(answer.wait(), "little")
             took_ns = answer.at_ns - sent_ns
             if took_ns < self._clock_ns:
-                self._clock_ns, self._clock_offset_ns = took_ns, there_ns - sent_ns - took_ns // 2
+                is_same = sent_ns <= there_ns <= answer.at_ns
+                self._clock_ns = took_ns
+                self._clock_offset_ns = 0 if is_same else there_ns - sent_ns - took_ns // 2
 
         return note
 

@@ -61,3 +61,8 @@ def test_times_of_a_node_whose_clock_is_ahead_are_those_of_rank_0(
         assert done.wait(PATIENCE_S)
         for told_ns in (ticket.start_ns, ticket.end_ns):
             assert abs(told_ns + AHEAD_NS - before_ns) < AHEAD_NS // 2
+
+
+def test_the_clock_of_a_node_on_this_machine_is_this_ones_to_the_nanosecond() -> None:
+    with jobs.threads(3) as made:
+        assert {each._clock_offset_ns for each in made.job.nodes.values()} == {0}
