@@ -248,11 +248,12 @@ class LaunchHistory:
     def _lose(self, lost_ns: float) -> None:
         self.lost_ns = max(0.0, self.lost_ns + lost_ns)
         self.worth_ns -= lost_ns
-        if self.lost_ns > _LOSS_NS * (1 << self.losses):
+        is_much = self.lost_ns > _LOSS_NS * (1 << self.losses)
+        self.losses += is_much
+        if is_much or self.is_losing():
             self.recheck_at = self.launches
-            self.losses += 1
-        elif self.is_losing():
-            self.recheck_at = self.launches
+            if self.cells is not None and self.cell:
+                self.cells.at[self.cell] = 0  # the next one is no replay
 
     def began(self, took_ns: float) -> None:
         """A launch was issued that is no repetition: the first one of a way makes room on its members."""
@@ -297,9 +298,8 @@ class LaunchHistory:
             return True
         if self._is_unknown(self.launches):
             return False
-        return self.launches == self.recheck_at or (
-            self.launches in RECONSIDER and self.launches >= self.rest_until
-        )
+        is_missed = self.decided_at < self.recheck_at <= self.launches  # some were replayed meanwhile
+        return is_missed or (self.launches in RECONSIDER and self.launches >= self.rest_until)
 
     def _is_unknown(self, launches: int) -> bool:
         """Whether there is still nothing to choose by: others run beside all of them, and they are short."""

@@ -87,6 +87,17 @@ def test_what_others_copy_because_of_a_cut_counts_against_it() -> None:
     assert history.recheck_at == history.launches and history.worth_ns == -2 * _LOSS_NS
     assert history.owing(4) == 2 * _LOSS_NS / 10
     assert history.budget.lost_ns == 0.0, "they have said so themselves"
+    cells = Cells()
+    history.follow(cells)
+    history.recheck_at = -1
+    history.refill(None)
+    assert cells.at[history.cell] > 0
+    history.owes(4 * _LOSS_NS)
+    assert cells.at[history.cell] == 0, "the next one is no replay"
+    history.ran(4)  # but this one was
+    assert history.is_due() and history.num_decided() == 0
+    history.decide((1, 1, 1), 1, "")
+    assert not history.is_due()
 
 
 def test_the_first_launch_of_a_way_is_what_it_takes_to_begin_it() -> None:
@@ -135,6 +146,7 @@ def test_while_nothing_is_known_there_is_nothing_to_choose() -> None:
     assert not history.is_due()
     history.rates.record(1, 5e4, 10)
     assert history.is_due()
+    history.decide((1, 1, 1), 1, "")
     history.ran(1)
     assert history.num_decided() == 256 - 65
 
