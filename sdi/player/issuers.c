@@ -162,20 +162,21 @@ static bool is_awake(const struct issuer *issuer)
     return issuer->is_started && __atomic_load_n(&issuer->state, __ATOMIC_SEQ_CST) == AWAKE;
 }
 
-static bool has_another(const struct sdi_player *p, unsigned member)
+/* Whether it helps that a member's issuer makes its calls: the first member's only while another one is awake.  Else the
+ * player has nothing to do meanwhile, and is sooner. */
+static bool helps(const struct sdi_player *p, unsigned member)
 {
-    for (unsigned m = 0; m < p->num_members; m++)
-        if (m != member && is_awake(&p->issuers[m]))
+    for (unsigned m = 1; !member && m < p->num_members; m++)
+        if (is_awake(&p->issuers[m]))
             return true;
-    return false;
+    return member;
 }
 
-/* The player makes a call itself: where those of this member come often, its issuer does it next time.  The first member's
- * only where another has one: else the player has nothing to do meanwhile. */
+/* The player makes a call itself: where those of this member come often, its issuer does it next time. */
 static void consider(struct sdi_player *p, unsigned member)
 {
     struct issuer *issuer = &p->issuers[member];
-    if (!p->wake_after || p->record_ns == issuer->recent_ns || (!member && !has_another(p, member)))
+    if (!p->wake_after || p->record_ns == issuer->recent_ns || !helps(p, member))
         return;
     issuer->streak = p->record_ns - issuer->recent_ns < OFTEN_NS ? issuer->streak + 1 : 1;
     issuer->recent_ns = p->record_ns;
@@ -212,8 +213,7 @@ static void push(struct issuer *issuer, struct call *call, const void *block)
 }
 
 /* Have a call made on a lane, now or behind others that its issuer has yet to make; a driver's error.  Its `sequence` is 0
- * where it was made.  The first member's issuer gets none while all others sleep: the player has nothing to do meanwhile,
- * and is sooner. */
+ * where it was made. */
 int issue_call(struct sdi_player *p, unsigned number, struct call *call, const void *block)
 {
     const unsigned member = number % p->num_members;
@@ -227,7 +227,7 @@ int issue_call(struct sdi_player *p, unsigned number, struct call *call, const v
         int status = __atomic_load_n(&issuer->status, __ATOMIC_RELAXED);
         if (status)
             return status;
-        if (!is_done || (is_awake(issuer) && (member || has_another(p, member)))) {
+        if (!is_done || (is_awake(issuer) && helps(p, member))) {
             call->sequence = ++p->calls;
             push(issuer, call, block);
             return 0;
