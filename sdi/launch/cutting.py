@@ -315,11 +315,14 @@ class Cutter:
         least_ns = (accesses or 0.0) * self._access_ns
         most_ns = inf if accesses is None else _SLACK * least_ns
         moving = self._move_ns(whole)
+        why = ""
         if not self._pays_to_choose(history, self._saved_ns(most_ns, most), moving, 1):
+            why = f"it takes no more than about {most_ns / 1e6:.2f} ms"
+        elif self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
+            why = "until it is known how long that takes"
+        if why:
             self.budget.spend(self.budget.now_ns() - start_ns)
-            return self._stays_whole(history, whole, f"it takes no more than about {most_ns / 1e6:.2f} ms")
-        if self.budget.left_ns() <= 0 and self._saved_ns(least_ns, most) + moving <= 0:
-            return self._stays_whole(history, whole, "until it is known how long that takes")
+            return self._stays_whole(history, whole, why)
         found = self._most_that_may(history, num_groups, most, plans)
         self._planned(history, len(found.boxes), start_ns)
         assignments = len(found.boxes)
@@ -351,8 +354,8 @@ class Cutter:
     ) -> bool:
         """Whether to look for another way may save more than it takes, in so many launches.
 
-        ``moving_ns``: what one member has to fetch now.  That others are tried in parts, and that only for a
-        while, is no reason to spend more than there is.
+        ``moving_ns``: what one member has to fetch now, and each time if that goes on.  Once the budget is
+        spent that is not counted on: what was tried in parts may be whole again after ``TRIAL`` launches.
         """
         takes_ns = (history.think_ns or self.budget.think_ns) + self.budget.begin_ns
         if self.budget.left_ns() > takes_ns:
