@@ -34,9 +34,6 @@ from sdi.vmem.merging.members import MemberMerge, MergeUnits
 from sdi.vmem.rounds import in_rounds
 from sdi.vmem.transfers import Transfer
 
-_APART_MAX = 4096
-"""Buffers of which it is remembered who left them in parts."""
-
 Merges = dict[tuple[int, MergedRange], list[MemberMerge]]
 """Merges that members make, by buffer and range: one of each part of it."""
 
@@ -107,6 +104,10 @@ class Issuer:
         recording.repeats(changes)
         chunk.keep(before, recording)
         return Issued(tickets, recording.copying, recording, kernels, recording.patterns)
+
+    def forget_buffer(self, buffer: int) -> None:
+        """It is gone, and its number may be another's."""
+        self._apart.pop(buffer, None)
 
     def kernels(self, binding: Binding, number: int, where: tuple[int, ...]) -> list[BoundKernel]:
         """What the members run in chunk ``number``."""
@@ -209,8 +210,6 @@ class Issuer:
         links, predicted_ns = self._memory.transfers.links, self._memory.transfers.predicted_ns
         total_ns = predicted_ns(transfers) + (merge_ns(plan, links, members) if merges else 0.0)
         if len(members) > 1:
-            if len(self._apart) > _APART_MAX:
-                self._apart.clear()
             for used in plan.buffers:
                 if any(each.owns for each in used.assignments):
                     self._apart[used.buffer.id] = launch_plan.history

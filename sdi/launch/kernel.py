@@ -95,8 +95,9 @@ class LaunchPlan:
 
     def measured(
         self, boxes: Sequence[GroupBox], ran: Sequence[Span], is_first: bool = False, is_rough: bool = False
-    ) -> None:
-        """Learn from when the assignments of a launch, or of a part of it, ran.  Any thread.
+    ) -> bool:
+        """Learn from when the assignments of a launch, or of a part of it, ran; whether that is a reason to
+        look at the next one.  Any thread.
 
         ``is_first``: drivers may have loaded the kernel's code in that time.  ``is_rough``: what it took to
         launch it may be part of that, too, on a member that has something for itself: 0.05 to 0.3 ms.
@@ -104,12 +105,13 @@ class LaunchPlan:
         history, epoch = self.history, self.epoch
         times_ns = [each.end_ns - each.start_ns for each in ran]
         if min(times_ns) <= 0:
-            return  # it is not known
+            return False  # it is not known
         groups, total_ns = sum([box.total_groups for box in boxes]), history.rates.total_ns(ran)
         if is_rough and total_ns < LONG_NS and not history.rates.is_shared:
-            return
-        known_ns = history.rates.group_ns(len(ran))
-        if known_ns is not None and total_ns > _LONGER * known_ns * groups:
+            return False
+        known_ns, was_unknown = history.rates.group_ns(len(ran)), history.is_unknown(history.launches)
+        is_longer = known_ns is not None and total_ns > _LONGER * known_ns * groups and history.rest_until > 0
+        if is_longer:
             history.rest_until = 0
         history.rates.record(len(ran), total_ns, groups, is_first)
         is_open = history.untried and not (history.is_fixed or history.is_final)
@@ -118,18 +120,20 @@ class LaunchPlan:
         if epoch is not None:
             edges = edges_of(boxes, self.ndrange.num_groups, epoch.balance.dim)
             epoch.balance.record(epoch, edges, times_ns, is_first)
+        return history.is_news or is_longer or (was_unknown and not history.is_unknown(history.launches))
 
     def copied(self, copying: CopyTime, times: int = 1) -> None:
         """So much of the time of each of some launches went into copies from members.
 
-        One member has to fetch only what others ran in several assignments before: it is these that lose.
+        One member has to fetch what others ran in several assignments before: it is these that lose.  That
+        the application has its launches take turns on members is no loss.
         """
         history, rates = self.history, self.history.rates
         if len(self.groups) == 1:
             if copying.ns > 0:
                 history.rest_until = 0
-            history.budget.lose(copying.ns * times)
             for other, owed_ns in copying.apart:
+                history.budget.lose(owed_ns * times)
                 other.owes(owed_ns * times)
             return
         if history.is_fixed or history.is_final:

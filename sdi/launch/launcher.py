@@ -470,7 +470,7 @@ class Launcher:
             history.is_fixed = True
         else:
             chosen, why_whole = self._cutter.cut(history, ndrange.num_groups, plans)
-        forget = (kernel.forget_buffer, self.known.drop_buffer)
+        forget = (kernel.forget_buffer, self.known.drop_buffer, self._issuer.forget_buffer)
         for buffer in (*buffers.values(), *self._memory.known(launch.regions)):
             buffer.on_release.update(forget)
         if (reach := self._memory.reaches.find(launch.reach)) is not None:
@@ -573,14 +573,15 @@ class Launcher:
         is_first, kernel.is_warm = not kernel.is_warm, True
         self._counters.timed(kernel.model.name, launch_plan)
         launched = issued[: len(chunk.members)]
+        history, player = launch_plan.history, self.player
         # The player measures one that it repeats, without the time that Python takes to launch it.
-        is_rough = self.player is not None and len(launched) == 1 and chunk.is_repeatable
+        is_played = player is not None and player.is_on and chunk.is_repeatable and not history.is_fixed
+        is_rough = is_played and len(launched) == 1
 
         def record(error: BaseException | None) -> None:
-            if error is None:
-                launch_plan.measured(chunk.plan.boxes, launched, is_first, is_rough)
-                if launch_plan.history.is_news and self.player is not None:  # none is replayed before
-                    self._memory.post(lambda: launch_plan.history.refill(launch_plan.epoch))
+            is_news = error is None and launch_plan.measured(chunk.plan.boxes, launched, is_first, is_rough)
+            if is_news and player is not None:  # none is replayed before
+                self._memory.post(history.wake)
 
         join(launched, record)
 

@@ -16,6 +16,11 @@ from sdi.launch.trials import Trial
 class Replayer(Protocol):
     """Who executes recordings without Python: ``sdi/player``."""
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it still does."""
+        ...
+
     def keep_launch(
         self,
         binding: Binding,

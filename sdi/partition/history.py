@@ -48,11 +48,12 @@ class LaunchHistory:
     ``shape``: parts per dimension of the cut in use, None before there is one.  ``version``: changes with it.
     ``steady_ns``: by number of assignments, the time for copies when launches had run that way for a while.
     ``after_ns``: likewise, the time to put together what was appended; ``owing_ns``: and what launches of
-    others on one member took to put together what these had left in parts; ``owed_ns``: that of all since the
-    cut was chosen.
+    others on one member took to put together what these had left in parts; ``owed_ns``: that of all since
+    ``cut_at``, when so many launches had run and the cut became this one.
     ``decided_at``: after how many launches the cut was last chosen; ``begun_at``: and it was another one
-    before.  ``is_fixed``: it is not chosen again, nor is anything measured.  ``is_final``: it is not chosen
-    again.  ``is_small``: so little is done that no other way could win: measured less often.
+    before, or later by as many launches as were to be measured and were not.  ``is_fixed``: it is not chosen
+    again, nor is anything measured.  ``is_final``: it is not chosen again.  ``is_small``: so little is done
+    that no other way could win: measured less often.
     ``first_away``: after how many launches one member other than the first ran them, 0 if that is not so;
     ``home_at``: with which launch the first one is to, if any.
     ``recheck_at``: when to look at a way that was chosen untried.  ``rest_until``: before that many launches
@@ -95,6 +96,7 @@ class LaunchHistory:
     after_ns: dict[int, float] = field(default_factory=dict)
     owing_ns: dict[int, float] = field(default_factory=dict)
     owed_ns: float = 0.0
+    cut_at: int = 0
     planning: dict[int, tuple[float, int]] = field(default_factory=dict)
     plans: dict[int, int] = field(default_factory=dict)
     gathered_at: int = -1
@@ -138,7 +140,7 @@ class LaunchHistory:
         if self.is_due():
             return 0
         dues = [_ENDLESS]
-        if not (self.is_final or self._is_unknown(launches + 1)):
+        if not (self.is_final or self.is_unknown(launches + 1)):
             dues += [due - launches for due in RECONSIDER if due > launches and due >= self.rest_until]
             if self.recheck_at > launches:
                 dues.append(self.recheck_at - launches)
@@ -242,7 +244,7 @@ class LaunchHistory:
     def owing(self, assignments: int) -> float:
         """What others had to copy after each launch in so many assignments."""
         if assignments == self.assignments > 1:
-            self.owing_ns[assignments] = self.owed_ns / max(self.launches - self.begun_at, 1)
+            self.owing_ns[assignments] = self.owed_ns / max(self.launches - self.cut_at, 1)
         return self.owing_ns.get(assignments, 0.0)
 
     def _lose(self, lost_ns: float) -> None:
@@ -251,17 +253,17 @@ class LaunchHistory:
         is_much = self.lost_ns > _LOSS_NS * (1 << self.losses)
         self.losses += is_much
         if is_much or self.is_losing():
-            self.recheck_at = self.launches
-            if self.cells is not None and self.cell:
-                self.cells.at[self.cell] = 0  # the next one is no replay
+            self.recheck_at = max(self.launches, self.decided_at + 1)
+            self.wake()
+
+    def wake(self) -> None:
+        """The next launch is no replay."""
+        if self.cells is not None and self.cell:
+            self.cells.at[self.cell] = 0
 
     def began(self, took_ns: float) -> None:
         """A launch was issued that is no repetition: the first one of a way makes room on its members."""
-        if (
-            self.assignments > 1
-            and self.launches - self.begun_at <= 1
-            and not (self.is_fixed or self.is_final)
-        ):
+        if self.assignments > 1 and self.launches - self.cut_at <= 1 and not (self.is_fixed or self.is_final):
             self.budget.began(took_ns)
             self.planned_ns += took_ns
 
@@ -296,19 +298,21 @@ class LaunchHistory:
             return False
         if self.is_news:
             return True
-        if self._is_unknown(self.launches):
+        if self.is_unknown(self.launches):
             return False
         is_missed = self.decided_at < self.recheck_at <= self.launches  # some were replayed meanwhile
         return is_missed or (self.launches in RECONSIDER and self.launches >= self.rest_until)
 
-    def _is_unknown(self, launches: int) -> bool:
-        """Whether there is still nothing to choose by: others run beside all of them, and they are short."""
+    def is_unknown(self, launches: int) -> bool:
+        """Whether after so many on one member there is still nothing to choose by.  Where others always run
+        beside short ones nobody can tell how long they take.
+        """
         is_known = self.rates.measured or self.rates.guessed
         return self.assignments == 1 and launches > _MEASURED_BY and not is_known
 
     def rest(self, run_ns: float, moving_ns: float) -> None:
-        """These launches, which take so long each, run like this for a while: not where copies would come
-        before them on one member.
+        """These launches, which take so long each, run like this for a while; the shortest for good, as what
+        they could win is never worth a look.  Not where copies would come before them on one member.
         """
         if moving_ns > 0:
             self.rest_until = 0
@@ -355,7 +359,7 @@ class LaunchHistory:
         """Use this cut from now on."""
         if (shape, assignments) != (self.shape, self.assignments):
             self.version += 1
-            self.owed_ns = 0.0
+            self.owed_ns, self.cut_at = 0.0, self.launches
             self.untried, self.begun_at = 0, self.launches
             self.first_away = self.home_at = 0
             if self.version_cell and self.cells is not None:

@@ -132,7 +132,8 @@ class Player:
             found[report.op] = Ran(report.began_ns, report.ended_ns)
             launch_plan = recorded.launch_plan
             if len(found) == len(recorded.launches) and launch_plan is not None:
-                launch_plan.measured(launch_plan.plan.boxes, [found[op] for op in sorted(found)])
+                if launch_plan.measured(launch_plan.plan.boxes, [found[op] for op in sorted(found)]):
+                    launch_plan.history.wake()
                 self.learnt(launch_plan)
                 del self._measured[report.command]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sdi.wire.records import Op
 from tests.service.conftest import Serve
 
 SOURCE = """
@@ -45,3 +46,8 @@ def test_who_leaves_data_in_parts_owes_what_one_member_takes_to_bring_them_toget
     assert (each > 0) == (parts > 1)
     history.decide((1, 1, 1), 1, "one member is enough")
     assert history.owed_ns == 0 and history.owing(parts) == each, "what that way costs is not forgotten"
+    apart = client.session._launcher._issuer._apart
+    assert set(apart) == ({a} if parts > 1 else set())
+    client.send(Op.RELEASE_BUFFER, a)
+    client.finish()
+    assert not apart, "its number may be another buffer's"

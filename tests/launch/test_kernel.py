@@ -6,6 +6,7 @@ import random
 
 from sdi.launch.kernel import ARRANGEMENTS_MAX, LaunchPlan, Recent
 from sdi.launch.plan import CutPlan
+from sdi.launch.recording import CopyTime
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.gain import Ran, Rates
 from sdi.partition.history import LaunchHistory
@@ -80,8 +81,33 @@ def test_what_takes_much_longer_than_it_did_no_longer_rests() -> None:
     launch_plan = LaunchPlan(ndrange, CutPlan(boxes, ()), (100,), "", (), history, history.version, (1,))
     for took_ns, rests in ((20_000, True), (21_000, True), (39_000, True), (90_000, False)):
         history.rest(20_000.0, 0.0)
-        launch_plan.measured(boxes, [Ran(1000, 1000 + took_ns)])
-        assert (history.rest_until > 0) == rests
+        is_news = launch_plan.measured(boxes, [Ran(1000, 1000 + took_ns)])
+        assert (history.rest_until > 0) == rests == (not is_news)
+
+
+def test_the_first_time_that_is_known_of_many_launches_is_news() -> None:
+    history = LaunchHistory(Rates(False))
+    history.decide((1, 1, 1), 1, "")
+    boxes = (GroupBox((0, 0, 0), (100, 1, 1)),)
+    ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
+    launch_plan = LaunchPlan(ndrange, CutPlan(boxes, ()), (100,), "", (), history, history.version, (1,))
+    history.ran(1, 100)
+    assert not launch_plan.measured(boxes, [Ran(1000, 1000)]), "it is not known"
+    assert launch_plan.measured(boxes, [Ran(1000, 8000)]) and history.is_due()
+    assert not launch_plan.measured(boxes, [Ran(1000, 8000)])
+
+
+def test_only_what_others_left_in_parts_is_lost_by_launches_on_one_member() -> None:
+    several, one = LaunchHistory(Rates(False)), LaunchHistory(Rates(False), is_fixed=True)
+    several.decide((4, 1, 1), 4, "")
+    one.budget = several.budget
+    ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
+    plan = CutPlan((GroupBox((0, 0, 0), (100, 1, 1)),), ())
+    launch_plan = LaunchPlan(ndrange, plan, (100,), "", (), one, one.version, (1,))
+    launch_plan.copied(CopyTime(9e6), 10)
+    assert one.budget.lost_ns == 0.0, "the application has launches take turns on members"
+    launch_plan.copied(CopyTime(9e6, ((several, 2e6),)), 3)
+    assert one.budget.lost_ns == several.owed_ns == 6e6
 
 
 def test_of_short_launches_on_a_gpu_only_the_players_times_are_believed() -> None:

@@ -100,6 +100,27 @@ def test_what_others_copy_because_of_a_cut_counts_against_it() -> None:
     assert not history.is_due()
 
 
+def test_what_others_copy_is_shared_by_all_launches_of_a_cut_whether_they_were_measured_or_not() -> None:
+    history = LaunchHistory(Rates(False))
+    history.ran(1, 5)
+    history.decide(SLABS, 4, "")
+    for _ in range(60):
+        history.ran(4)
+        history.owes(1e5)
+        history.missed(None)
+    assert history.begun_at > 60 and history.owing(4) == 1e5
+
+
+def test_what_is_owed_at_once_after_a_choice_is_looked_at_with_the_next_launch_but_one() -> None:
+    history = LaunchHistory(Rates(False))
+    history.ran(1, 7)
+    history.decide(SLABS, 4, "")
+    history.owes(3 * _LOSS_NS)
+    assert not history.is_due() and history.num_decided() == 1
+    history.ran(4)
+    assert history.is_due() and history.num_decided() == 0
+
+
 def test_the_first_launch_of_a_way_is_what_it_takes_to_begin_it() -> None:
     history = LaunchHistory(Rates(False))
     history.decide((1, 1, 1), 1, "")

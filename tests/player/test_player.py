@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Launch
 from sdi.devices.issue import Issue
 from sdi.errors import ClError, Status
+from sdi.launch.kernel import LaunchPlan
 from sdi.partition.balance import Balance, ShareEpoch
 from sdi.partition.cost import Edges
 from sdi.player.face import Player
-from sdi.player.library import NO_RECORDING, Told
+from sdi.player.library import NO_RECORDING, PlayerReport, Told
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.wire.records import NoticeKind, Op
@@ -1372,3 +1374,28 @@ def test_a_cut_that_turns_out_uneven_is_looked_at_by_python(
     epoch.is_current = False  # as by a time that was measured
     loop.player.learnt(recorded.launch_plan)
     assert loop.player.cells.at[epoch.cell] == 0 and not loop.player.matches(recorded)
+
+
+@pytest.mark.parametrize("is_news", [False, True])
+def test_launches_of_which_a_replay_says_something_new_are_looked_at_by_python(
+    is_news: bool, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LaunchPlan, "measured", lambda *arguments: is_news)
+    loop = Loop(serve(1, plays=True))
+    loop.settle()
+    player = loop.player
+    recorded = next(r for r in player.recorded() if r.launch_plan is not None and player.matches(r))
+    assert recorded.launch_plan is not None
+    reports = [PlayerReport(1 << 40, recorded.number, op, 1000, 9000) for op, _ in recorded.launches]
+
+    def learn() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(player, "_reports", reports)
+            patched.setattr(player, "_quick", SimpleNamespace(sdi_player_reports=lambda *_: len(reports)))
+            player._learn()
+
+    _posted(loop, learn)
+    left = player.cells.at[recorded.launch_plan.history.cell]
+    assert (left == 0) == is_news and player.matches(recorded) == (not is_news)
+    loop.rounds(3)
+    loop.check()
