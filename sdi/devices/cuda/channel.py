@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from queue import SimpleQueue
 from typing import Final, Protocol
 
@@ -28,6 +30,7 @@ _ANCHOR_MAX_NS = 1_000_000_000  # the driver tells intervals as floats in ms: 60
 _ANCHOR_OFF_NS = 50_000_000  # who seems to have ended so long before it had says that clocks drifted
 _GATHER_NS = 100_000
 _BEHIND_NS = 500_000
+_NUMBER = attrgetter("number")
 
 
 class Event(Protocol):
@@ -469,10 +472,10 @@ class Channel:
     def _before_last_ns(self, end: Event) -> int:
         """How long before the last operation that is known to be complete ``end`` was."""
         with self.recording:
-            done = [
-                t.end for t in self.pending if t.number <= self.reached and t.is_timed and not _has_failed(t)
-            ]
-        last = done[-1] if done else None
+            pending = self.pending
+            known = bisect_right(pending, self.reached, key=_NUMBER)
+            timed = (t for at in range(known - 1, -1, -1) if (t := pending[at]).is_timed)
+            last = next((t.end for t in timed if not _has_failed(t)), None)
         return int(end.time_till(last) * 1e6) if last is not None else 0
 
     def _give_back(self, ticket: CudaTicket, end: Event) -> None:
