@@ -120,6 +120,18 @@ class Player:
             self.is_running = False
         return why
 
+    def offer_ring(self) -> None:
+        """Have the client send its records through the ring, as soon as it sees that."""
+        self._quick.sdi_player_offer_ring(self._handle)
+
+    def is_told(self) -> bool:
+        """Whether the client has written records that nobody has read."""
+        return bool(self._quick.sdi_player_is_told(self._handle))
+
+    def may_sleep(self) -> bool:
+        """Have the client wake whoever polls the socket next; False: there are records already."""
+        return bool(self._quick.sdi_player_may_sleep(self._handle))
+
     def write_profile(self) -> None:
         """Have the profile, if there is one, say what was executed so far."""
         if self.profiled is not None:

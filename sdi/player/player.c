@@ -1,13 +1,9 @@
 /* The loop: records in, known commands to the lanes, events to the status page. */
 #include "player.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,7 +16,6 @@ enum {
     SPARE_CORES = 4,
     NAP_LEAST_NS = 10000,
     NAP_MOST_NS = 250000,
-    RECEIVE_NBYTES = 1 << 18,
     SHORT_STINT = 8, /* so few records in a row were not worth waiting for */
     LONG_STINT = 32,
     WAKE_AFTER = 8,   /* commands in a row of a member, before an issuer makes its calls */
@@ -135,61 +130,11 @@ API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable, b
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
-/* More of the stream: bytes, 0 where there are none yet, -1 at its end. */
-static ssize_t receive(struct sdi_player *p, size_t wanted)
-{
-    if (p->head == p->tail)
-        p->head = p->tail = 0;
-    size_t room = wanted + RECEIVE_NBYTES;
-    if (p->room - p->head < room) {
-        if (p->room < room || p->tail - p->head > p->room / 2) {
-            char *more = malloc(room + (p->tail - p->head));
-            if (!more)
-                return -1;
-            if (p->tail > p->head)
-                memcpy(more, p->data + p->head, p->tail - p->head);
-            free(p->data);
-            p->data = more;
-            p->room = room + (p->tail - p->head);
-        } else {
-            memmove(p->data, p->data + p->head, p->tail - p->head);
-        }
-        p->tail -= p->head;
-        p->head = 0;
-    }
-    ssize_t n;
-    while ((n = recv(p->commands, p->data + p->tail, p->room - p->tail, MSG_DONTWAIT)) < 0 && errno == EINTR)
-        ;
-    if (n > 0) {
-        p->tail += (size_t)n;
-        return n;
-    }
-    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : -1;
-}
-
-static _Thread_local bool slack_is_set;
-
-/* `reads`: the next record ends it too. */
-static void sleep_for(struct sdi_player *p, uint64_t ns, bool reads)
-{
-    struct pollfd ends[] = {
-        {.fd = reads ? p->commands : -1, .events = POLLIN},
-        {.fd = p->is_deaf ? p->notices : -1, .events = POLLOUT},
-    };
-    struct timespec most = {.tv_nsec = (long)ns};
-    if (!slack_is_set) { /* else a nap takes 50 us more than it is asked for */
-        prctl(PR_SET_TIMERSLACK, 1000);
-        slack_is_set = true;
-    }
-    p->naps++;
-    ppoll(ends, sizeof ends / sizeof *ends, &most, NULL);
-}
-
 /* A little of the time that it has waited. */
 static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
 {
     uint64_t ns = waited_ns / p->nap_part;
-    sleep_for(p, ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns, reads);
+    input_sleep(p, ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns, reads);
 }
 
 /* Ask again soon, or sleep a little; how long that has been so, with `since` 0 at first.  Others run in between: the
@@ -202,7 +147,7 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
     if (p->num_nodes && now - *since > p->spin_ns)
         nap(p, now - *since, reads);
     else if (!p->num_nodes && p->rests && reads)
-        sleep_for(p, REST_NS, reads);
+        input_sleep(p, REST_NS, reads);
     else
         sched_yield();
     return sdi_player_now() - *since;
@@ -265,6 +210,10 @@ static int play(struct sdi_player *p, bool may_play)
             char *record = p->data + p->head;
             uint32_t op = header->op;
             uint64_t id = header->id;
+            if (op == SDI_OP_RING && p->offers_ring && nbytes == sizeof *header && !id) {
+                input_use_ring(p);
+                break;
+            }
             enum taken what = NOT_MINE;
             p->why = may_play ? WHY_KIND : WHY_BUSY;
             if (may_play) {
@@ -322,7 +271,7 @@ static int play(struct sdi_player *p, bool may_play)
                     return SDI_MEASURED;
             }
         }
-        ssize_t got = receive(p, wanted);
+        ssize_t got = input_receive(p, wanted);
         if (got < 0)
             return SDI_END;
         if (got > 0) {
@@ -346,6 +295,7 @@ static int play(struct sdi_player *p, bool may_play)
 API int sdi_player_run(struct sdi_player *p, bool may_play)
 {
     p->current = NULL;
+    input_begin(p);
     if (p->has_failed) {
         p->has_failed = false;
         return SDI_FAILED;

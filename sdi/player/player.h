@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "sdi_numbers.h"
@@ -258,6 +259,9 @@ struct sdi_player {
     uint32_t undone;  /* a recording + 1 that Python has not heard of */
     char *data; /* what was received; [head, tail) is unread */
     size_t room, head, tail;
+    uint64_t ring_tail;  /* what was read of the ring; the client can't write here */
+    bool offers_ring, uses_ring;
+    bool socket_speaks; /* while the ring is used: there may be something in the socket, or its end */
     char *record;
     size_t record_nbytes;
     char *bare; /* a record without its wait list */
@@ -329,6 +333,11 @@ bool issuers_passed(const struct sdi_player *, uint64_t sequence);
 void issuers_settle(struct sdi_player *);
 void issuers_blame(struct sdi_player *);
 void issuers_stop(struct sdi_player *);
+
+ssize_t input_receive(struct sdi_player *, size_t wanted);
+void input_use_ring(struct sdi_player *);
+void input_sleep(struct sdi_player *, uint64_t ns, bool reads);
+void input_begin(struct sdi_player *);
 
 int lane_enter(struct sdi_player *, const struct lane *);
 int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
@@ -407,6 +416,9 @@ void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable, bool i
 int64_t sdi_player_add(struct sdi_player *, const struct given *);
 void sdi_player_drop_all(struct sdi_player *);
 int sdi_player_run(struct sdi_player *, bool may_play);
+void sdi_player_offer_ring(struct sdi_player *);
+bool sdi_player_is_told(const struct sdi_player *);
+bool sdi_player_may_sleep(struct sdi_player *);
 const char *sdi_player_record(struct sdi_player *, uint64_t *nbytes, uint64_t *left);
 void sdi_player_waited(struct sdi_player *, bool gave_up);
 uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);

@@ -31,7 +31,7 @@ from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout
 from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
 
-_OPS: dict[int, Op] = {op.value: op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE)}
+_OPS: dict[int, Op] = {op.value: op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE, Op.RING)}
 _LAYOUTS: dict[Op, Struct] = {op: record_layout(op) for op in _OPS.values()}
 _BUILDS = frozenset({Op.BUILD, Op.COMPILE, Op.LINK})
 _WITH_MORE = _BUILDS | {Op.REACH}

@@ -165,6 +165,7 @@ class Session:
             self.player.on_drop = self._launcher.forget_kernels
             self.counters.records = self.player.records
             self._turns.poke = self.player.poke
+            self.player.offer_ring()
         self._selector = selectors.PollSelector()  # which needs no descriptor: there may be few
         self._unparsed = bytearray()
         self._needed = _HEADER.size
@@ -183,32 +184,33 @@ class Session:
     def run(self) -> None:
         """Serve until the application is gone."""
         self._commands.setblocking(False)
-        self._selector.register(self._commands, selectors.EVENT_READ, self._receive)
+        self._selector.register(self._commands, selectors.EVENT_READ)
         try:
             while self._open:
-                self._turns.begin_with([key.data for key, _ in self._ready()])
+                self._wait()
+                self._turns.begin_with([self._receive])
         finally:
             self.polling.idle()
 
-    def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
-        """What there is to read; blocks until there is.
+    def _wait(self) -> None:
+        """Wait until there is something to read.
 
         What members finish soon is seen here, without waking anybody; the rest is left to their threads.
         """
         now_ns = time.monotonic_ns()
         if self._keeps_memory() and now_ns > self._trim_ns:
             self._trim(now_ns)
-        limit_ns = now_ns + _LINGER_NS
+        limit_ns, player = now_ns + _LINGER_NS, self.player
         while self._turns.look():
-            ready = self._selector.select(0)
-            if ready:
-                return ready
+            if (player is not None and player.is_told()) or self._selector.select(0):
+                return
             if time.monotonic_ns() > limit_ns:
                 break
         self.polling.idle()
-        while not (ready := self._selector.select(_IDLE_S if self._keeps_memory() else None)):
+        while player is None or player.may_sleep():
+            if self._selector.select(_IDLE_S if self._keeps_memory() else None):
+                return
             self._trim(time.monotonic_ns())
-        return ready
 
     def _keeps_memory(self) -> bool:
         """Whether members may have memory that nobody uses."""

@@ -86,7 +86,8 @@ def wire_header() -> str:
     limits = ("PATTERN_MAX_NBYTES", "FAILURE_MAX_NBYTES", "CARRIED_MAX_NBYTES", "STAGED_MAX_NBYTES")
     for name in ("PROTOCOL_VERSION", "NUM_SLOTS", *limits, "SLOT_NBYTES"):
         lines.append(f"#define SDI_{name} {getattr(records, name)}")
-    places = ("SLOTS_OFFSET", "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")
+    ring = ("RING_OFFSET", "RING_BYTES_OFFSET", "RING_NBYTES")
+    places = ("SLOTS_OFFSET", *ring, "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")
     for name in ("MAGIC", "ARENA_NBYTES", *places, "MAX_RECORD_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
     facts = ("IMAGE_FORMATS", "PLATFORM_VENDOR", "NEXT_DEVICE", "FINE_IN_PLACE", "FINE_UPDATE")

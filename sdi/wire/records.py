@@ -2,15 +2,17 @@
 
 Two stream sockets and one memfd arena join an application to its service.
 
-* **commands** (client → service: records; service → client: one FACTS record at start, then one REPLY per
-  record of ``REPLIED``).  Every record starts with ``Header``; ``nbytes`` counts the whole record, header
-  and padding included, and is a multiple of 8.  All integers are little-endian, in C layout (each field
-  is aligned to its size).  After the fixed fields of a command come its wait list (``num_waits`` ids of
-  8 bytes), then its variable part, padded with zeros to 8 bytes.
+* **commands** (client → service: records, which from RING on go through the ring in the arena; service →
+  client: one FACTS record at start, then one REPLY per record of ``REPLIED``).  Every record starts with
+  ``Header``; ``nbytes`` counts the whole record, header and padding included, and is a multiple of 8.  All
+  integers are little-endian, in C layout (each field is aligned to its size).  After the fixed fields of a
+  command come its wait list (``num_waits`` ids of 8 bytes), then its variable part, padded with zeros to 8
+  bytes.
 * **notices** (service → client: ``NOTICE`` records; never anything else): read by the completion thread.
   Those of kind PRINTED and FAILED have a variable part, all others none.
-* **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``, the client's
-  staging memory at ``STAGING_OFFSET``; what the service hands out starts at ``HEAP_OFFSET``.
+* **arena**: page 0 is ``ArenaHeader``; the event status page follows at ``SLOTS_OFFSET``, the ring at
+  ``RING_OFFSET``, the client's staging memory at ``STAGING_OFFSET``; what the service hands out starts at
+  ``HEAP_OFFSET``.
 
 Ids are chosen by the client from one counter that starts at 1 and are never reused, but by REUSE_BUFFER; a
 command's id is its event's id.  0 is "none".
@@ -56,13 +58,16 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 13
+PROTOCOL_VERSION = 14
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
 SLOT_NBYTES = 64
 NUM_SLOTS = 1 << 20
 SLOTS_OFFSET = 4096
+RING_OFFSET = 65 << 20
+RING_BYTES_OFFSET = RING_OFFSET + 4096
+RING_NBYTES = 1 << 18
 STAGING_OFFSET = 66 << 20
 STAGING_NBYTES = 16 << 20
 HEAP_OFFSET = STAGING_OFFSET + STAGING_NBYTES
@@ -101,6 +106,7 @@ class Op(IntEnum):
     SUB_GROUPS = 26
     REACH = 27
     RELEASE_REACH = 28
+    RING = 29
     NDRANGE = 30
     READ = 31
     WRITE = 32
@@ -189,6 +195,8 @@ BODY: dict[Op, Fields] = {
     # that says so by ``reach`` may, until they are released
     Op.REACH: fields("u64 num_regions"),
     Op.RELEASE_REACH: (),
+    # the last record in the socket: all others are in the ring, and bytes in the socket wake the service
+    Op.RING: (),
     # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
     # variable part: num_args arguments, see ``sdi/wire/arguments.py``; then num_regions ids of root buffers:
     # those of its arguments that are regions, where it may follow pointers as its application may
@@ -279,8 +287,12 @@ region)."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
-    "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 reserved; u64 taken_nbytes"
+    "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes"
 )
+"""``has_ring``: whether the service reads the ring; set at any time."""
+RING = fields("u64 head; u64 unused_head[7]; u64 tail; u64 unused_tail[7]; u32 asleep; u32 unused_asleep[15]")
+"""Of the ring, whose bytes are at ``RING_BYTES_OFFSET``: how many the client has written (``head``), and the
+service has read (``tail``), in all.  ``asleep``: the service does not look; who sets that to 0 wakes it."""
 SLOT = fields(
     "i32 status; u32 reserved; u64 ready_nbytes; u64 queued_ns; u64 submitted_ns; u64 started_ns;"
     " u64 ended_ns; u64 packed_at; u64 spare"
@@ -306,6 +318,7 @@ STRUCTS: dict[str, Fields] = {
     "sampler_argument": SAMPLER_ARGUMENT,
     "format_entry": FORMAT_ENTRY,
     "arena_header": ARENA_HEADER,
+    "ring": RING,
     "slot": SLOT,
 }
 

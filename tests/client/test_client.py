@@ -73,6 +73,8 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
     if sanitize and name in test_client_session.NOT_SANITIZED | test_client_copies.NOT_SANITIZED:
         pytest.skip("the sanitizers' own locks do not survive a fork among busy threads")
     env = environment(tmp_path, sanitize)
+    if sanitize:
+        env["SDI_FAKE_RING"] = "yes"
     if name in test_client_images.WITHOUT_IMAGES:
         env["SDI_FAKE_IMAGES"] = "0"
     if name in test_client_memory.ON_GPUS | test_client_images.ON_GPUS:

@@ -14,6 +14,7 @@ steps.  ``SDI_FAKE_LOG`` names a file that gets every record as one line of JSON
 ``SDI_FAKE_FACTS`` a JSON file of facts (hexadecimal, by parameter); ``SDI_FAKE_START`` a way to fail:
 ``refuse``, ``vanish``, ``old``, ``garbage``, or ``corrupt`` (the first reply is no reply).  The log's first
 line tells what the process found when it started.  ``SDI_FAKE_DEVICES``: so many devices.
+``SDI_FAKE_RING``: records come through the ring.
 ``SDI_FAKE_SVM``: where the arena is to be in the application; the device has shared virtual memory then,
 ``SDI_FAKE_SVM_KINDS`` says which: 1, coarse-grained buffers, if it is not set.  Fine-grained ones are used in
 place, unless ``SDI_FAKE_TYPE`` makes the members something else than CPUs; ``SDI_FAKE_SVM_UPDATE``: how
@@ -32,6 +33,7 @@ import re
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -59,6 +61,10 @@ from sdi.wire.records import (
     KERNEL_ENTRY,
     MAGIC,
     PROTOCOL_VERSION,
+    RING,
+    RING_BYTES_OFFSET,
+    RING_NBYTES,
+    RING_OFFSET,
     SLOT_NBYTES,
     SLOTS_OFFSET,
     WORK_GROUP_ENTRY,
@@ -263,6 +269,15 @@ class Service:
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
         self.taken = ctypes.c_uint64.from_buffer(self.arena, offset_of(ARENA_HEADER, "taken_nbytes"))
         layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, 0, 0, 0)
+        self.has_ring = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "has_ring"))
+        self.head, self.tail, self.asleep = (
+            kind.from_buffer(self.arena, RING_OFFSET + offset_of(RING, name))
+            for kind, name in (
+                (ctypes.c_uint64, "head"),
+                (ctypes.c_uint64, "tail"),
+                (ctypes.c_uint32, "asleep"),
+            )
+        )
         self.heap = HEAP_OFFSET
         self.buffers: dict[int, int] = {}
         self.recycled: list[int] = []
@@ -278,6 +293,7 @@ class Service:
         self.withholds = False
         self.withheld: list[tuple[Node, dict]] = []
         self.delayed: list[bytes] = []
+        self.barrier = threading.Lock()
 
     def log_start(self) -> None:
         """What this process was given."""
@@ -605,12 +621,40 @@ class Service:
 
     def serve(self) -> None:
         """Until the application hangs up."""
+        self.has_ring.value = "SDI_FAKE_RING" in os.environ
         waiting = b""
         while data := self.commands.recv(1 << 20):
-            waiting += data
-            while len(waiting) >= 4 and len(waiting) >= (nbytes := struct.unpack_from("<I", waiting)[0]):
-                self.obey(waiting[:nbytes])
-                waiting = waiting[nbytes:]
+            waiting = self.obey_all(waiting + data)
+            if waiting is None:
+                self.serve_ring()
+                return
+
+    def obey_all(self, waiting: bytes) -> bytes | None:
+        """Whole records; the rest, or None where no other comes through the socket."""
+        while len(waiting) >= 4 and len(waiting) >= (nbytes := struct.unpack_from("<I", waiting)[0]):
+            if struct.unpack_from("<I", waiting, 4)[0] == Op.RING:
+                return None
+            self.obey(waiting[:nbytes])
+            waiting = waiting[nbytes:]
+        return waiting
+
+    def serve_ring(self) -> None:
+        """The same, where records come through the ring and bytes in the socket mean nothing."""
+        waiting, has_left = b"", False
+        while not has_left or self.tail.value < self.head.value:
+            if self.tail.value < self.head.value:
+                at = self.tail.value % RING_NBYTES
+                nbytes = min(self.head.value - self.tail.value, RING_NBYTES - at, 5000)
+                data = self.arena[RING_BYTES_OFFSET + at : RING_BYTES_OFFSET + at + nbytes]
+                self.tail.value += nbytes
+                waiting = self.obey_all(waiting + data) or b""
+                continue
+            self.asleep.value = 1
+            self.barrier.acquire()  # the store before, the load behind
+            self.barrier.release()
+            if self.tail.value == self.head.value:
+                has_left = not self.commands.recv(64)
+            self.asleep.value = 0
 
 
 def main() -> None:

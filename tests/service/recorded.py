@@ -25,7 +25,7 @@ from sdi.wire.records import COMMANDS, HEADER, Op, record_layout
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "OCL_TEST_RECORD"
 LIMITS = Limits(1 << 16, 1 << 12)
-KINDS = frozenset(op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE))
+KINDS = frozenset(op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE, Op.RING))
 """All kinds of records that come in."""
 _HEADER = layout(HEADER)
 

@@ -142,6 +142,11 @@ class WireClient:
             end.close()
         self.arena.close()
 
+    def has_ended(self, timeout_s: float) -> bool:
+        """Whether the service ends the session, by then."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
     def _exactly(self, nbytes: int) -> bytes:
         data = b""
         while len(data) < nbytes:
@@ -150,13 +155,17 @@ class WireClient:
             data += more
         return data
 
+    def commands_sendall(self, data: bytes | bytearray) -> None:
+        """How bytes of the stream are sent."""
+        self.commands.sendall(data)
+
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """What is sent within arrives in one piece."""
         self._held = bytearray()
         yield
         held, self._held = self._held, None
-        self.commands.sendall(held)
+        self.commands_sendall(held)
 
     @contextmanager
     def taken(self) -> Iterator[list[bytes]]:
@@ -173,7 +182,7 @@ class WireClient:
 
     def _sends(self, record: bytes) -> None:
         if self._held is None:
-            self.commands.sendall(record)
+            self.commands_sendall(record)
         else:
             self._held += record
 

@@ -32,6 +32,11 @@ static unsigned num_abandoned;
 enum { CHECK_AFTER = 32 }; /* records for which the socket has room when a quarter of it at most is full */
 static unsigned num_unchecked; /* atomic: sent since somebody looked whether there is room */
 
+static bool in_ring;  /* client lock; or atomic: records go to the ring, and none to the socket any more */
+static uint64_t head; /* likewise: what was written to it */
+
+enum { ROOM_NAP_NS = 20000, INTERRUPTIBLE_NS = 100000000 };
+
 static void forget(void)
 {
     reply_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -39,16 +44,25 @@ static void forget(void)
     waiters = NULL;
     reading = false;
     num_abandoned = 0;
+    in_ring = false;
+    head = 0;
 }
 
 SDI_AT_FORK(forget)
 
-cl_int sdi_send(const void *records, size_t nbytes)
+static struct sdi_wire_ring *ring_of_session(void)
 {
-    const char *at = records;
-    __atomic_store_n(&num_unchecked, __atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-    if (!sdi_session.running || sdi_session_dead())
-        return CL_OUT_OF_RESOURCES;
+    return (struct sdi_wire_ring *)(sdi_session.arena + SDI_RING_OFFSET);
+}
+
+/* Any thread.  How much of the ring the service has not read. */
+static uint64_t unread(void)
+{
+    return __atomic_load_n(&head, __ATOMIC_RELAXED) - __atomic_load_n(&ring_of_session()->tail, __ATOMIC_ACQUIRE);
+}
+
+static cl_int send_by_socket(const char *at, size_t nbytes)
+{
     while (nbytes) {
         ssize_t n = send(sdi_session.commands, at, nbytes, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
@@ -61,6 +75,59 @@ cl_int sdi_send(const void *records, size_t nbytes)
         nbytes -= (size_t)n;
     }
     return CL_SUCCESS;
+}
+
+/* What is in the ring is the service's to see: wake it if it sleeps.  The bytes come before the look at whether it does, as
+ * it looks at the bytes after it has said so. */
+static cl_int wake_service(void)
+{
+    struct sdi_wire_ring *ring = ring_of_session();
+    if (!__atomic_load_n(&ring->asleep, __ATOMIC_SEQ_CST) || !__atomic_exchange_n(&ring->asleep, 0, __ATOMIC_SEQ_CST))
+        return CL_SUCCESS;
+    return send_by_socket("", 1);
+}
+
+static cl_int send_by_ring(const char *at, size_t nbytes)
+{
+    struct sdi_wire_ring *ring = ring_of_session();
+    char *bytes = sdi_session.arena + SDI_RING_BYTES_OFFSET;
+    while (nbytes) {
+        const uint64_t to = head % SDI_RING_NBYTES, room = SDI_RING_NBYTES - unread();
+        const size_t now = SDI_MIN(SDI_MIN(nbytes, (size_t)room), (size_t)(SDI_RING_NBYTES - to));
+        if (!now) {
+            nanosleep(&(struct timespec){.tv_nsec = ROOM_NAP_NS}, NULL);
+            if (sdi_session_check())
+                return CL_OUT_OF_RESOURCES;
+            continue;
+        }
+        memcpy(bytes + to, at, now);
+        __atomic_store_n(&head, head + now, __ATOMIC_RELAXED);
+        __atomic_store_n(&ring->head, head, __ATOMIC_SEQ_CST);
+        at += now;
+        nbytes -= now;
+        if (wake_service())
+            return CL_OUT_OF_RESOURCES;
+    }
+    return CL_SUCCESS;
+}
+
+/* The service reads the ring by now: the socket's last record says that the others are there. */
+static cl_int use_ring(void)
+{
+    const struct sdi_wire_header last = {.nbytes = sizeof last, .op = SDI_OP_RING};
+    cl_int status = send_by_socket((const char *)&last, sizeof last);
+    __atomic_store_n(&in_ring, status == CL_SUCCESS, __ATOMIC_RELAXED);
+    return status;
+}
+
+cl_int sdi_send(const void *records, size_t nbytes)
+{
+    __atomic_store_n(&num_unchecked, __atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+    if (!sdi_session.running || sdi_session_dead())
+        return CL_OUT_OF_RESOURCES;
+    if (!in_ring && __atomic_load_n(&sdi_session.header->has_ring, __ATOMIC_ACQUIRE) && use_ring())
+        return CL_OUT_OF_RESOURCES;
+    return in_ring ? send_by_ring(records, nbytes) : send_by_socket(records, nbytes);
 }
 
 void sdi_send_bare(uint32_t op, uint64_t id)
@@ -175,12 +242,30 @@ static bool await_socket(short events)
     }
 }
 
+/* No lock held.  Waits until a quarter of the ring at least is free; false: interrupted. */
+static bool await_ring(void)
+{
+    for (uint64_t since = 0; unread() > SDI_RING_NBYTES / 4 * 3;) {
+        const uint64_t now = sdi_now_ns();
+        since = since ? since : now;
+        nanosleep(&(struct timespec){.tv_nsec = ROOM_NAP_NS}, NULL);
+        if (sdi_session_check())
+            return true;
+        if (now - since > INTERRUPTIBLE_NS && sdi_interrupted(ETIMEDOUT))
+            return false;
+    }
+    return true;
+}
+
 bool sdi_await_room(void)
 {
     if (__atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) < CHECK_AFTER)
         return true;
     __atomic_store_n(&num_unchecked, 0, __ATOMIC_RELAXED);
-    return await_socket(POLLOUT);
+    if (!__atomic_load_n(&in_ring, __ATOMIC_RELAXED))
+        return await_socket(POLLOUT);
+    sdi_session_check();
+    return await_ring();
 }
 
 /* Reply lock held on entry and return.  False: interrupted. */

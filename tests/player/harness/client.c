@@ -413,6 +413,43 @@ static void post(void)
     __atomic_store_n(&w.cells[CELL_POSTED], 1, __ATOMIC_RELAXED);
 }
 
+static size_t send_by_socket(const char *bytes, size_t nbytes)
+{
+    __atomic_fetch_add(&w.in_socket, nbytes, __ATOMIC_RELAXED); /* before another thread reads them */
+    ssize_t sent = send(w.commands[1], bytes, nbytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const size_t done = sent > 0 ? (size_t)sent : 0;
+    __atomic_fetch_sub(&w.in_socket, nbytes - done, __ATOMIC_RELAXED);
+    return done;
+}
+
+/* From here on, where a record ends, the stream goes on in the ring: unless the socket is full. */
+static void use_ring(void)
+{
+    const struct sdi_wire_header last = {.nbytes = sizeof last, .op = SDI_OP_RING};
+    size_t sent = send_by_socket((const char *)&last, sizeof last);
+    if (sent && sent != sizeof last)
+        broken("half of a record is in the socket");
+    w.in_ring = sent != 0;
+    w.ring_from = w.at_out;
+}
+
+/* As the client does (stream.c). */
+static size_t send_by_ring(size_t nbytes)
+{
+    struct sdi_wire_ring *ring = (void *)(w.arena + SDI_RING_OFFSET);
+    const uint64_t head = w.at_out - w.ring_from, at = head % SDI_RING_NBYTES;
+    const uint64_t room = SDI_RING_NBYTES - (head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE));
+    if (nbytes > room)
+        nbytes = room;
+    if (nbytes > SDI_RING_NBYTES - at)
+        nbytes = SDI_RING_NBYTES - at;
+    memcpy(w.arena + SDI_RING_BYTES_OFFSET + at, w.out + w.at_out, nbytes);
+    __atomic_store_n(&ring->head, head + nbytes, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&ring->asleep, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&ring->asleep, 0, __ATOMIC_SEQ_CST))
+        send_by_socket("", 1);
+    return nbytes;
+}
+
 /* Go on a little. */
 void client_step(void)
 {
@@ -433,11 +470,12 @@ void client_step(void)
             s->command->is_sent = true;
         client_append(s);
     }
+    if (w.offers_ring && !w.in_ring && w.at_out == w.num_out && one_in(4))
+        use_ring();
     if (w.at_out < w.num_out) {
         size_t left = w.num_out - w.at_out, most = one_in(3) ? 1 + below(300) : left;
         size_t part = most < left ? most : left;
-        ssize_t sent = send(w.commands[1], w.out + w.at_out, part, MSG_DONTWAIT | MSG_NOSIGNAL);
-        w.at_out += sent > 0 ? (size_t)sent : 0;
+        w.at_out += w.in_ring ? send_by_ring(part) : send_by_socket(w.out + w.at_out, part);
     }
     if (w.posts && one_in(60))
         post();

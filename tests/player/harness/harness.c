@@ -19,7 +19,7 @@ static const char *const names[] = {
     "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "apart", "together", "lane_waits", "naps",
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
-    "logged", "log_full", "turns",
+    "logged", "log_full", "turns", "in_ring",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -27,7 +27,9 @@ static uint64_t released[NODES_MAX];
 int __real_ppoll(struct pollfd *, nfds_t, const struct timespec *, const void *);
 int __real_clock_gettime(clockid_t, struct timespec *);
 ssize_t __wrap_recv(int, void *, size_t, int);
+int __real_sched_yield(void);
 int __wrap_ppoll(struct pollfd *, nfds_t, const struct timespec *, const void *);
+int __wrap_sched_yield(void);
 int __wrap_clock_gettime(clockid_t, struct timespec *);
 
 _Noreturn void broken(const char *format, ...)
@@ -102,8 +104,16 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return 0;
 }
 
+uint64_t stream_taken(void)
+{
+    return w.player->uses_ring ? w.ring_from + w.player->ring_tail : w.received;
+}
+
 static void others_go_on(unsigned steps)
 {
+    if (w.player->ring_tail != w.ring_seen)
+        w.idle = 0;
+    w.ring_seen = w.player->ring_tail;
     if (++w.idle > 100000)
         broken("the player waits for ever");
     if (one_in(2))
@@ -116,17 +126,29 @@ ssize_t __wrap_recv(int end, void *to, size_t nbytes, int flags)
 {
     if (!w.threads)
         others_go_on(w.pace == LAZY ? 0 : below(3));
-    bool is_empty = !w.threads && !w.has_left && w.at_out == w.received; /* most often, and the call is slow */
+    bool is_empty = !w.threads && !w.has_left && !w.in_socket; /* most often, and the call is slow */
     errno = EAGAIN;
     ssize_t got = is_empty ? -1 : __real_recv(end, to, nbytes, flags);
     if (got > 0) {
-        w.received += (uint64_t)got;
+        __atomic_fetch_sub(&w.in_socket, (uint64_t)got, __ATOMIC_RELAXED);
+        if (!w.player->uses_ring)
+            w.received += (uint64_t)got;
         if (!w.threads)
             w.idle = 0;
     } else if (!w.threads) {
         w.now_ns += below(30000);
     }
     return got;
+}
+
+/* With the ring it asks no socket between. */
+int __wrap_sched_yield(void)
+{
+    if (w.threads || !w.player->uses_ring)
+        return __real_sched_yield();
+    others_go_on(w.pace == LAZY ? 0 : below(3));
+    w.now_ns += below(30000);
+    return 0;
 }
 
 int __wrap_ppoll(struct pollfd *ends, nfds_t count, const struct timespec *most, const void *mask)
@@ -182,7 +204,8 @@ static void begin(uint64_t seed, bool threads)
 {
     char *arena = w.arena, *bytes = w.bytes, *out = w.out;
     memset(&w, 0, sizeof w);
-    ((struct sdi_wire_arena_header *)(void *)arena)->taken_nbytes = 0;
+    *(struct sdi_wire_arena_header *)(void *)arena = (struct sdi_wire_arena_header){0};
+    *(struct sdi_wire_ring *)(void *)(arena + SDI_RING_OFFSET) = (struct sdi_wire_ring){0};
     w.arena = arena, w.bytes = bytes, w.out = out;
     w.seed = seed;
     w.threads = threads;
@@ -196,6 +219,9 @@ static void begin(uint64_t seed, bool threads)
     setsockopt(w.notices[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
     memset(segments, 0, sizeof segments);
     w.player = sdi_player_new(w.commands[0], w.notices[0], w.arena, w.cells, segments, released);
+    w.offers_ring = one_in(2);
+    if (w.offers_ring)
+        sdi_player_offer_ring(w.player);
     w.is_profiled = one_in(3);
     if (w.is_profiled && sdi_player_profiled(w.player, 1 + below(40)))
         broken("there is no memory for a profile");
@@ -234,6 +260,7 @@ static void end(void)
             counted[why == PLAYED ? RECORDS_PLAYED : RECORDS_LEFT] += sdi_player_records(w.player, op, why);
     counted[WRITES_PLAYED] += sdi_player_records(w.player, SDI_OP_WRITE, PLAYED);
     counted[FAILURES] += w.has_failed;
+    counted[IN_RING] += w.in_ring;
     if (((struct sdi_wire_arena_header *)(void *)w.arena)->taken_nbytes != w.taken)
         broken("other bytes were taken than were staged");
     w.is_freeing = true;

@@ -184,7 +184,9 @@ struct world {
     uint64_t seed;
     bool threads, is_over;
     pthread_mutex_t lock;
-    uint64_t now_ns, idle, received;
+    uint64_t now_ns, idle, received; /* received: by the socket, of the stream */
+    uint64_t in_socket, ring_from, ring_seen; /* unread bytes; where the stream goes on in the ring; what was read of that */
+    bool offers_ring, in_ring;
     struct sdi_player *player;
     char *arena;
     uint64_t staged, taken; /* by the client; by the player */
@@ -248,7 +250,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -256,6 +258,8 @@ _Noreturn void broken(const char *format, ...) __attribute__((format(printf, 1, 
 uint64_t random_bits(void);
 unsigned below(unsigned limit);
 bool one_in(unsigned chances);
+/* How much of the stream the player has taken. */
+uint64_t stream_taken(void);
 void seed_with(uint64_t seed);
 void lock(void);
 void unlock(void);

@@ -476,7 +476,7 @@ void python_run(void)
         w.is_playing = w.is_looking = false;
         uint64_t nbytes, left;
         const char *record = why == SDI_RECORD ? sdi_player_record(p, &nbytes, &left) : NULL;
-        struct sent *s = model_pass(w.received - (p->tail - p->head), record, record ? nbytes : 0);
+        struct sent *s = model_pass(stream_taken() - (p->tail - p->head), record, record ? nbytes : 0);
         uint32_t num_nodes = p->num_nodes;
         if (why == SDI_MEASURED || !may_play)
             learn_times();
