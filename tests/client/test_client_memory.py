@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 import threading
 from ctypes import byref, c_int32, c_void_p
 
@@ -630,13 +631,14 @@ def a_mapping_that_is_being_made_is_not_ended_by_other_threads(cl: Cl) -> None:
     buffer = cl.buffer(context, 4096, USE_HOST_PTR, memory)
     writer, reader = cl.queue(context), cl.queue(context)
     is_over = threading.Event()
+    sys.setswitchinterval(1e-4)  # so that they take turns often
 
     def read() -> None:
         while not is_over.is_set():
             pointer = cl.make("clEnqueueMapBuffer", reader, buffer, 1, READ, 0, 4096, 0, None, None)
             cl.check(cl.clEnqueueUnmapMemObject(reader, buffer, pointer, 0, None, None))
 
-    thread = threading.Thread(target=read)
+    thread = threading.Thread(target=read, daemon=True)
     thread.start()
     for _ in range(200):
         pointer = cl.make("clEnqueueMapBuffer", writer, buffer, 0, READ | WRITE, 0, 4096, 0, None, None)
@@ -647,11 +649,28 @@ def a_mapping_that_is_being_made_is_not_ended_by_other_threads(cl: Cl) -> None:
     assert cl.number("clGetMemObjectInfo", buffer, 0x1104) == 0, "mappings that are left"
 
 
+def unmapping_ends_the_mapping_of_its_queue(cl: Cl) -> None:
+    context = cl.context()
+    memory = (c_int32 * 1024)()
+    buffer = cl.buffer(context, 4096, USE_HOST_PTR, memory)
+    writer, reader = cl.queue(context), cl.queue(context)
+    written = cl.make("clEnqueueMapBuffer", writer, buffer, 1, READ | WRITE, 0, 4096, 0, None, None)
+    read = cl.make("clEnqueueMapBuffer", reader, buffer, 1, READ, 0, 4096, 0, None, None)
+    assert written == read, "the application's memory"
+    cl.check(cl.clEnqueueUnmapMemObject(writer, buffer, written, 0, None, None))
+    again = cl.make("clEnqueueMapBuffer", writer, buffer, 1, READ | WRITE, 0, 4096, 0, None, None)
+    cl.check(cl.clEnqueueUnmapMemObject(reader, buffer, read, 0, None, None))
+    cl.check(cl.clEnqueueUnmapMemObject(reader, buffer, again, 0, None, None))
+    cl.check(cl.clFinish(writer))
+    assert [r["wrote"] for r in cl.records("UNMAP")] == [1, 0, 1]
+
+
 ON_GPUS = {
     "a_mapping_that_is_being_made_is_not_ended_by_other_threads",
     "a_mapping_of_another_buffer_is_used_where_it_is",
     "memory_of_the_application_is_used_where_it_is",
     "memory_that_is_unmapped_may_be_freed",
+    "unmapping_ends_the_mapping_of_its_queue",
 }
 """Programs for an image of GPUs: CPU members are as if they used the application's memory themselves."""
 
@@ -662,6 +681,7 @@ PROGRAMS = (
     reads_that_block_are_over_for_the_application_when_it_has_the_bytes,
     writes_and_unmaps_that_wait_for_nothing_are_over_at_once,
     a_mapping_that_is_being_made_is_not_ended_by_other_threads,
+    unmapping_ends_the_mapping_of_its_queue,
     small_writes_are_not_waited_for_unless_copies_are_before_them,
     writes_of_what_may_not_be_read_yet_carry_nothing,
     bad_ranges_have_their_codes,

@@ -3,6 +3,8 @@
  * application may free its memory. */
 #include "enqueue/enqueue.h"
 
+#include <pthread.h>
+
 #define FOR_WRITING (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)
 
 /* Client lock held.  Whether a byte of the box is mapped for writing through this object. */
@@ -48,13 +50,13 @@ static cl_int check_map_buffer(cl_command_queue queue, cl_mem buffer, cl_ulong f
 }
 
 /* Registers a mapping, `*made`; an error code when that can't be. */
-static cl_int add_mapping(cl_mem buffer, char *pointer, cl_ulong flags, const struct sdi_box *box,
+static cl_int add_mapping(cl_command_queue queue, cl_mem buffer, char *pointer, cl_ulong flags, const struct sdi_box *box,
                           struct sdi_mapping **made)
 {
     struct sdi_mapping *mapping = *made = malloc(sizeof *mapping);
     if (!mapping)
         return CL_OUT_OF_HOST_MEMORY;
-    *mapping = (struct sdi_mapping){.pointer = pointer, .box = *box, .flags = flags};
+    *mapping = (struct sdi_mapping){.pointer = pointer, .box = *box, .flags = flags, .queue = queue, .thread = pthread_self()};
     cl_int status = CL_SUCCESS;
     sdi_lock();
     /* Of shared virtual memory maps may lie within each other. */
@@ -109,14 +111,22 @@ static void drop_mapping(cl_mem buffer, const struct sdi_mapping *mapping)
     sdi_unlock();
 }
 
-/* The newest mapping that begins at `pointer`, no longer the buffer's; or NULL. */
-static struct sdi_mapping *take_mapping(cl_mem buffer, const char *pointer)
+/* A mapping that begins at `pointer`, no longer the buffer's; or NULL.  Where there are several (one thread reads, another
+ * writes) the pointer does not say which: one that was made by this queue and this thread, by the queue, by the thread, the
+ * newest. */
+static struct sdi_mapping *take_mapping(cl_command_queue queue, cl_mem buffer, const char *pointer)
 {
     sdi_lock();
-    struct sdi_mapping **at = &buffer->mappings;
-    while (*at && !((*at)->pointer == pointer && (*at)->is_made))
-        at = &(*at)->next;
-    struct sdi_mapping *mapping = *at ? remove_mapping(buffer, at) : NULL;
+    struct sdi_mapping **best = NULL;
+    int most = -1;
+    for (struct sdi_mapping **at = &buffer->mappings; *at; at = &(*at)->next) {
+        const int like = 2 * ((*at)->queue == queue) + (pthread_equal((*at)->thread, pthread_self()) != 0);
+        if ((*at)->pointer != pointer || !(*at)->is_made || like <= most)
+            continue;
+        best = at;
+        most = like;
+    }
+    struct sdi_mapping *mapping = best ? remove_mapping(buffer, best) : NULL;
     sdi_unlock();
     return mapping;
 }
@@ -148,7 +158,7 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
     body->blocking = blocking;
 
     struct sdi_mapping *mapping;
-    cl_int status = add_mapping(buffer, pointer, flags, &box, &mapping);
+    cl_int status = add_mapping(queue, buffer, pointer, flags, &box, &mapping);
     if (status) {
         sdi_record_close(&record);
         return sdi_fail(errcode_ret, status);
@@ -203,7 +213,7 @@ cl_int sdi_unmap(cl_command_queue queue, cl_uint type, cl_mem buffer, void *poin
     struct sdi_rec_unmap *body = sdi_record_open(&record, SDI_OP_UNMAP, sizeof *body, waits, false, 0);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
-    struct sdi_mapping *mapping = pointer ? take_mapping(buffer, pointer) : NULL;
+    struct sdi_mapping *mapping = pointer ? take_mapping(queue, buffer, pointer) : NULL;
     if (!mapping) {
         sdi_record_close(&record);
         return CL_INVALID_VALUE;

@@ -5,6 +5,8 @@
 #include "objects/event.h"
 #include "objects/program.h"
 
+#include <pthread.h>
+
 enum { SDI_PAGE_NBYTES = 4096 };
 
 /* Rows of bytes in a memory. */
@@ -20,6 +22,8 @@ struct sdi_mapping {
     cl_ulong flags;
     cl_event mapped; /* held: of a map for writing of the application's memory that did not block; or NULL */
     bool is_made;    /* the application may end it: until then it is the call's that makes it */
+    const void *queue; /* by which it was made, and the thread; nothing but a hint */
+    pthread_t thread;
 };
 
 /* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers
