@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 
-CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELLS_RESERVED = 1, 2, 3, 4, 8
-"""Cells that the player knows by their number; ``CELLS_RESERVED``: the first that is not for itself."""
+CELL_POSTED, CELL_PYTHON_EVENTS, CELL_NO_WAITS, CELL_AWAITS, CELL_TAKEN, CELLS_RESERVED = 1, 2, 3, 4, 5, 8
+"""Cells that the player knows by their number; ``CELLS_RESERVED``: the first that is not for itself.
+``CELL_TAKEN``: it counts the records of the stream there, whoever acts on them.
+"""
 STAGE_RECYCLING, STAGE_IN_USE, STAGE_RECYCLED = range(3)
 """Of a buffer: the application has released it, and may not use it again yet; uses it; may."""
 CELLS_MAX = 1 << 16

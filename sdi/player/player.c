@@ -244,6 +244,7 @@ static int play(struct sdi_player *p, bool may_play)
                 p->streak = 0;
             }
             p->head += nbytes;
+            p->cells[CELL_TAKEN]++;
             if (id > p->last_id && op >= SDI_OP_NDRANGE)
                 p->last_id = id;
             if (what == REFUSED)

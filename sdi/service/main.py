@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
         write_end(session, settings)
 
     has_files = settings.stats is not None or settings.profile is not None
-    watch.serve(write, lambda: session.num_records, has_files)
+    watch.serve(write, session.progress, has_files)
     try:
         status = run(session)
         watch.over()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from sdi.cells import CELL_TAKEN
 from sdi.commands import Read
 from sdi.devices.base import Device
 from sdi.devices.polling import Polling
@@ -271,6 +272,10 @@ class Session:
         if len(self._unparsed) >= self._needed:
             data, self._unparsed = bytes(self._unparsed), bytearray()
             self._unparsed += data[self._records(data) :]
+
+    def progress(self) -> int:
+        """Another number when a record was dealt with.  Any thread."""
+        return self.num_records if self.player is None else self.player.cells.at[CELL_TAKEN]
 
     def take(self, record: bytes, has_more: bool) -> None:
         """Act on one record, or on the head of one that can't be."""

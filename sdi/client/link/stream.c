@@ -30,12 +30,12 @@ static uint64_t abandoned[NUM_ABANDONED];
 static unsigned num_abandoned;
 
 enum { CHECK_AFTER = 32 }; /* records for which the socket has room when a quarter of it at most is full */
-static unsigned num_unchecked; /* atomic: sent since somebody looked whether there is room */
+static unsigned num_unchecked; /* atomic: sent since somebody looked whether there is room, or the service lives */
 
 static bool in_ring;  /* client lock; or atomic: records go to the ring, and none to the socket any more */
 static uint64_t head; /* likewise: what was written to it */
 
-enum { ROOM_NAP_NS = 20000, INTERRUPTIBLE_NS = 100000000 };
+enum { NAP_LEAST_NS = 20000, NAP_MOST_NS = 2000000, INTERRUPTIBLE_NS = 100000000 };
 
 static void forget(void)
 {
@@ -58,7 +58,16 @@ static struct sdi_wire_ring *ring_of_session(void)
 /* Any thread.  How much of the ring the service has not read. */
 static uint64_t unread(void)
 {
-    return __atomic_load_n(&head, __ATOMIC_RELAXED) - __atomic_load_n(&ring_of_session()->tail, __ATOMIC_ACQUIRE);
+    const uint64_t tail = __atomic_load_n(&ring_of_session()->tail, __ATOMIC_ACQUIRE); /* before `head`, which is ahead */
+    return __atomic_load_n(&head, __ATOMIC_ACQUIRE) - tail;
+}
+
+/* For a part of what it has waited; whether a signal ended that. */
+static bool nap(uint64_t waited_ns)
+{
+    const uint64_t part = waited_ns / 16;
+    const struct timespec most = {.tv_nsec = (long)(part < NAP_LEAST_NS ? NAP_LEAST_NS : part > NAP_MOST_NS ? NAP_MOST_NS : part)};
+    return nanosleep(&most, NULL) != 0 && errno == EINTR;
 }
 
 static cl_int send_by_socket(const char *at, size_t nbytes)
@@ -91,11 +100,13 @@ static cl_int send_by_ring(const char *at, size_t nbytes)
 {
     struct sdi_wire_ring *ring = ring_of_session();
     char *bytes = sdi_session.arena + SDI_RING_BYTES_OFFSET;
+    uint64_t waited = 0;
     while (nbytes) {
         const uint64_t to = head % SDI_RING_NBYTES, room = SDI_RING_NBYTES - unread();
         const size_t now = SDI_MIN(SDI_MIN(nbytes, (size_t)room), (size_t)(SDI_RING_NBYTES - to));
         if (!now) {
-            nanosleep(&(struct timespec){.tv_nsec = ROOM_NAP_NS}, NULL);
+            waited = waited ? waited : sdi_now_ns();
+            nap(sdi_now_ns() - waited);
             if (sdi_session_check())
                 return CL_OUT_OF_RESOURCES;
             continue;
@@ -122,8 +133,11 @@ static cl_int use_ring(void)
 
 cl_int sdi_send(const void *records, size_t nbytes)
 {
-    __atomic_store_n(&num_unchecked, __atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+    const unsigned unchecked = __atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&num_unchecked, in_ring ? unchecked % CHECK_AFTER : unchecked, __ATOMIC_RELAXED);
     if (!sdi_session.running || sdi_session_dead())
+        return CL_OUT_OF_RESOURCES;
+    if (in_ring && unchecked == CHECK_AFTER && sdi_session_check()) /* the ring says nothing of it */
         return CL_OUT_OF_RESOURCES;
     if (!in_ring && __atomic_load_n(&sdi_session.header->has_ring, __ATOMIC_ACQUIRE) && use_ring())
         return CL_OUT_OF_RESOURCES;
@@ -242,30 +256,34 @@ static bool await_socket(short events)
     }
 }
 
-/* No lock held.  Waits until a quarter of the ring at least is free; false: interrupted. */
+/* No lock held.  Waits until a quarter of the ring at least is free, which is asked before each command: so others rarely
+ * wait for room with the lock.  False: interrupted. */
 static bool await_ring(void)
 {
-    for (uint64_t since = 0; unread() > SDI_RING_NBYTES / 4 * 3;) {
+    uint64_t since = 0, asked = 0;
+    while (unread() > SDI_RING_NBYTES / 4 * 3) {
         const uint64_t now = sdi_now_ns();
+        asked = since ? asked : now;
         since = since ? since : now;
-        nanosleep(&(struct timespec){.tv_nsec = ROOM_NAP_NS}, NULL);
-        if (sdi_session_check())
+        const int error = nap(now - since) ? EINTR : now - asked > INTERRUPTIBLE_NS ? ETIMEDOUT : 0;
+        if (error == ETIMEDOUT)
+            asked = now;
+        if (sdi_session_dead())
             return true;
-        if (now - since > INTERRUPTIBLE_NS && sdi_interrupted(ETIMEDOUT))
-            return false;
+        if (error && (sdi_session_check() || sdi_interrupted(error)))
+            return sdi_session_dead();
     }
     return true;
 }
 
 bool sdi_await_room(void)
 {
+    if (__atomic_load_n(&in_ring, __ATOMIC_RELAXED))
+        return await_ring();
     if (__atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) < CHECK_AFTER)
         return true;
     __atomic_store_n(&num_unchecked, 0, __ATOMIC_RELAXED);
-    if (!__atomic_load_n(&in_ring, __ATOMIC_RELAXED))
-        return await_socket(POLLOUT);
-    sdi_session_check();
-    return await_ring();
+    return await_socket(POLLOUT);
 }
 
 /* Reply lock held on entry and return.  False: interrupted. */
