@@ -170,7 +170,7 @@ class Session:
         self._selector = selectors.PollSelector()  # which needs no descriptor: there may be few
         self._unparsed = bytearray()
         self._needed = _HEADER.size
-        self.num_records = 0
+        self._num_records = 0
         self._open = True
 
     def keep_parts(self, made: Callable[[VirtualMemory, Issuer], PartsReplayer]) -> None:
@@ -275,7 +275,7 @@ class Session:
 
     def progress(self) -> int:
         """Another number when a record was dealt with.  Any thread."""
-        return self.num_records if self.player is None else self.player.cells.at[CELL_TAKEN]
+        return self._num_records if self.player is None else self.player.cells.at[CELL_TAKEN]
 
     def take(self, record: bytes, has_more: bool) -> None:
         """Act on one record, or on the head of one that can't be."""
@@ -283,7 +283,6 @@ class Session:
         try:
             check_header(number, nbytes)
             self._dispatcher.act(number, record_id, record, has_more)
-            self.num_records += 1
         except BadRecord as error:
             self._damaged(number, record_id, error)
 
@@ -333,7 +332,7 @@ class Session:
                 self._dispatcher.act(number, record_id, data[at : at + nbytes], has_more)
                 at += nbytes
                 count += 1
-                self.num_records += 1
+                self._num_records += 1
                 if not count % _LOOK_AFTER:
                     self.polling.poll()
                     self._turns.drain()

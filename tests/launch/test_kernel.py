@@ -73,37 +73,40 @@ def test_a_buffer_is_forgotten_without_a_look_at_what_does_not_refer_to_it() -> 
     assert len(recent.values) == ARRANGEMENTS_MAX - 1
 
 
+WHOLE = (GroupBox((0, 0, 0), (100, 1, 1)),)
+
+
+def on_one_member(history: LaunchHistory) -> LaunchPlan:
+    """100 groups, in one assignment."""
+    ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
+    return LaunchPlan(ndrange, CutPlan(WHOLE, ()), (100,), "", (), history, history.version, (1,))
+
+
 def test_what_takes_much_longer_than_it_did_no_longer_rests() -> None:
     history = LaunchHistory(Rates(False))
     history.decide((1, 1, 1), 1, "")
-    boxes = (GroupBox((0, 0, 0), (100, 1, 1)),)
-    ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
-    launch_plan = LaunchPlan(ndrange, CutPlan(boxes, ()), (100,), "", (), history, history.version, (1,))
+    launch_plan = on_one_member(history)
     for took_ns, rests in ((20_000, True), (21_000, True), (39_000, True), (90_000, False)):
         history.rest(20_000.0, 0.0)
-        is_news = launch_plan.measured(boxes, [Ran(1000, 1000 + took_ns)])
+        is_news = launch_plan.measured(WHOLE, [Ran(1000, 1000 + took_ns)])
         assert (history.rest_until > 0) == rests == (not is_news)
 
 
 def test_the_first_time_that_is_known_of_many_launches_is_news() -> None:
     history = LaunchHistory(Rates(False))
     history.decide((1, 1, 1), 1, "")
-    boxes = (GroupBox((0, 0, 0), (100, 1, 1)),)
-    ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
-    launch_plan = LaunchPlan(ndrange, CutPlan(boxes, ()), (100,), "", (), history, history.version, (1,))
+    launch_plan = on_one_member(history)
     history.ran(1, 100)
-    assert not launch_plan.measured(boxes, [Ran(1000, 1000)]), "it is not known"
-    assert launch_plan.measured(boxes, [Ran(1000, 8000)]) and history.is_due()
-    assert not launch_plan.measured(boxes, [Ran(1000, 8000)])
+    assert not launch_plan.measured(WHOLE, [Ran(1000, 1000)]), "it is not known"
+    assert launch_plan.measured(WHOLE, [Ran(1000, 8000)]) and history.is_due()
+    assert not launch_plan.measured(WHOLE, [Ran(1000, 8000)])
 
 
 def test_only_what_others_left_in_parts_is_lost_by_launches_on_one_member() -> None:
     several, one = LaunchHistory(Rates(False)), LaunchHistory(Rates(False), is_fixed=True)
     several.decide((4, 1, 1), 4, "")
     one.budget = several.budget
-    ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
-    plan = CutPlan((GroupBox((0, 0, 0), (100, 1, 1)),), ())
-    launch_plan = LaunchPlan(ndrange, plan, (100,), "", (), one, one.version, (1,))
+    launch_plan = on_one_member(one)
     launch_plan.copied(CopyTime(9e6), 10)
     assert one.budget.lost_ns == 0.0, "the application has launches take turns on members"
     launch_plan.copied(CopyTime(9e6, ((several, 2e6),)), 3)
@@ -113,12 +116,10 @@ def test_only_what_others_left_in_parts_is_lost_by_launches_on_one_member() -> N
 def test_of_short_launches_on_a_gpu_only_the_players_times_are_believed() -> None:
     for is_shared in (False, True):
         history = LaunchHistory(Rates(is_shared))
-        boxes = (GroupBox((0, 0, 0), (100, 1, 1)),)
-        ndrange = NDRange(1, (0, 0, 0), (100, 1, 1), (1, 1, 1))
-        launch_plan = LaunchPlan(ndrange, CutPlan(boxes, ()), (100,), "", (), history, history.version, (1,))
-        launch_plan.measured(boxes, [Ran(1000, 281_000)], is_rough=True)
+        launch_plan = on_one_member(history)
+        launch_plan.measured(WHOLE, [Ran(1000, 281_000)], is_rough=True)
         assert (history.rates.group_ns(1) is None) == (not is_shared)
-        launch_plan.measured(boxes, [Ran(1000, 5_001_000)], is_rough=True)
+        launch_plan.measured(WHOLE, [Ran(1000, 5_001_000)], is_rough=True)
         assert history.rates.group_ns(1) is not None, "that is long enough"
-        launch_plan.measured(boxes, [Ran(1000, 8000)])
+        launch_plan.measured(WHOLE, [Ran(1000, 8000)])
         assert history.rates.group_ns(1) == 70.0

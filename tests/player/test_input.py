@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from sdi.wire.layout import offset_of
+from sdi.wire.layout import Fields, layout, offset_of
 from sdi.wire.records import (
     ARENA_HEADER,
     HEADER,
@@ -15,7 +15,6 @@ from sdi.wire.records import (
     RING_NBYTES,
     RING_OFFSET,
     Op,
-    layout,
 )
 from tests.service.conftest import Serve
 from tests.service.wire_client import WireClient
@@ -32,10 +31,10 @@ class Ring:
         assert self._word("I", ARENA_HEADER, "has_ring", 0) == 1
         client.send(Op.RING, 0)
         self.head = 0
-        client.commands_sendall = self.write  # type: ignore[method-assign]
+        client.sendall = self.write
 
-    def _word(self, code: str, fields: object, name: str, base: int = RING_OFFSET) -> int:
-        at = base + offset_of(fields, name)  # type: ignore[arg-type]
+    def _word(self, code: str, fields: Fields, name: str, base: int = RING_OFFSET) -> int:
+        at = base + offset_of(fields, name)
         return int(struct.unpack_from(f"<{code}", self.client.arena, at)[0])
 
     @property
@@ -48,7 +47,7 @@ class Ring:
         """Whether the service waits to be woken."""
         return bool(self._word("I", RING, "asleep"))
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray) -> None:
         """All of it, as there is room; the service is woken each time, whether it sleeps or not."""
         while data:
             at = self.head % RING_NBYTES

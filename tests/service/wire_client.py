@@ -81,6 +81,7 @@ class WireClient:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
         self._ends = (self.commands, commands, self.notices, notices)
+        self.sendall: Callable[[bytes | bytearray], object] = self.commands.sendall
         for end in (self.commands, self.notices):
             end.settimeout(60)
         shared = announce(commands, devices, share=share, is_image=is_image, pooled=pooled, spill=spill)
@@ -155,17 +156,13 @@ class WireClient:
             data += more
         return data
 
-    def commands_sendall(self, data: bytes | bytearray) -> None:
-        """How bytes of the stream are sent."""
-        self.commands.sendall(data)
-
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """What is sent within arrives in one piece."""
         self._held = bytearray()
         yield
         held, self._held = self._held, None
-        self.commands_sendall(held)
+        self.sendall(held)
 
     @contextmanager
     def taken(self) -> Iterator[list[bytes]]:
@@ -182,7 +179,7 @@ class WireClient:
 
     def _sends(self, record: bytes) -> None:
         if self._held is None:
-            self.commands_sendall(record)
+            self.sendall(record)
         else:
             self._held += record
 

@@ -3,8 +3,6 @@
  * application may free its memory. */
 #include "enqueue/enqueue.h"
 
-#include <pthread.h>
-
 #define FOR_WRITING (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)
 
 /* Client lock held.  Whether a byte of the box is mapped for writing through this object. */
