@@ -114,6 +114,8 @@ class Settings:
     """For tests: a member and how many times as long its launches take (SDI_TEST_SLOW_MEMBER, "1:3")."""
     lose_member: tuple[int, int] | None = None
     """For tests: the member that is lost after so many operations (SDI_TEST_LOSE_MEMBER, "1:20")."""
+    signals: bool = False
+    """For tests: members of a machine's processes wait for signals, as GPUs do (SDI_TEST_SIGNALS)."""
     profile: Path | None = None
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
@@ -173,6 +175,7 @@ class Settings:
             ),
             slow_member=read("SDI_TEST_SLOW_MEMBER", _member_and("a factor from 1 to 999", _factor), None),
             lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and("a number of operations", _count), None),
+            signals=read("SDI_TEST_SIGNALS", _one_of("0", "1"), "0") == "1",
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
             node_timeout_s=read("SDI_NODE_TIMEOUT", _seconds, 30),
@@ -212,6 +215,7 @@ NAMES = (
     "SDI_TEST_FAIL_MEMBER",
     "SDI_TEST_SLOW_MEMBER",
     "SDI_TEST_LOSE_MEMBER",
+    "SDI_TEST_SIGNALS",
     "SDI_TEST_NODES",
     "SDI_TEST_NET_DELAY_US",
     "SDI_TEST_FAR",

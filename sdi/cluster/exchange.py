@@ -3,12 +3,12 @@
 Each end has a wait list and a ticket of its own.  A copy is known by a key, which is the same at both ends;
 the bytes of rows travel without what lies between them.  Bytes may arrive before it was said where they
 belong.  Between processes of one machine that share memory chunks are not sent: the sender lends them, the
-receiver reads them where they are and then returns them.
+receiver reads them where they are and then returns them.  What is short is lent as soon as the sender's
+device has the copy to do, where the receiver's device can wait for its end (``devices/signals.py``).
 """
 
 from __future__ import annotations
 
-import mmap
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,29 +19,28 @@ from typing import Final
 import numpy as np
 
 from sdi.cluster.arriving import Arriving, behind, chunks
+from sdi.cluster.loans import Loan, Loans
 from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, failure, failure_of, packed
-from sdi.cluster.shared import Mapped, Pool
+from sdi.cluster.shared import Mapped, Pool, word_at
+from sdi.cluster.staging import LENT_NBYTES, Staging
 from sdi.cluster.transport import Room, Transport
 from sdi.devices.base import Device
 from sdi.devices.copying import all_of, download, upload
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
+from sdi.devices.signals import Signal
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
 from sdi.region import Region, packed_like
+from sdi.vmem.links import CHUNK_NBYTES
 
-LENT_NBYTES = 64 << 10
-"""What is longer is lent to processes that can read it: to say so, and that it is not needed any more, takes
-about as long as to send so many bytes."""
+SIGNALLED_NBYTES = CHUNK_NBYTES
+"""What is longer takes longer than it takes to hear of it, and says how fast the link is."""
 TIMED_NBYTES = 256 << 10
 """Of so much that arrives the time on the network counts too; what is shorter is ordered by drivers."""
-_WINDOW = 8
-"""So many chunks of a copy are lent at a time."""
 _SENDING = 4
 """So many of host memory are on their way."""
-_KEPT_NBYTES = 64 << 20
-_PAGE_NBYTES = 1 << 16
 
 
 def fields_of(region: Region) -> tuple[int, int, int, int]:
@@ -55,54 +54,19 @@ def region_of(offset: int, count: int, nbytes: int, pitch: int) -> Region:
     return Region(offset, nbytes, () if count == 1 else ((pitch, count),))
 
 
-class Staging:
-    """Host memory for bytes on their way.  Any thread.
-
-    ``pool``: this process', if it has one: members that copy from locked memory lock it once for all, so
-    short chunks lie there too.
-    """
-
-    def __init__(self) -> None:
-        self.pool: Pool | None = None
-        self._lock: Final = threading.Lock()
-        self._kept: dict[int, list[memoryview]] = {}
-        self._kept_nbytes = 0
-
-    def take(self, nbytes: int) -> memoryview:
-        """``nbytes`` of memory, content undefined."""
-        if self.pool is not None and nbytes <= LENT_NBYTES:
-            pooled = self.pool.take(nbytes)
-            if pooled is not None:
-                return pooled
-        size = -(-nbytes // _PAGE_NBYTES) * _PAGE_NBYTES
-        with self._lock:
-            found = self._kept.get(size)
-            if found:
-                self._kept_nbytes -= size
-                return found.pop()[:nbytes]
-        return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:nbytes]
-
-    def give(self, memory: memoryview) -> None:
-        """What ``take`` gave is not used any more."""
-        if self.pool is not None and self.pool.give(memory):
-            return
-        whole = memoryview(memory.obj)
-        with self._lock:
-            if self._kept_nbytes + whole.nbytes <= _KEPT_NBYTES:
-                self._kept.setdefault(whole.nbytes, []).append(whole)
-                self._kept_nbytes += whole.nbytes
-
-
 @dataclass(slots=True, eq=False)
 class _Chunk:
     """``memory``: where its bytes go; None until they are there, where they may be lent.
 
-    ``arrived``: is done when they are there.  ``place``: of lent bytes, in the sender's pool.
+    ``arrived``: is done when they are there.  ``place``: of lent bytes, in the sender's pool.  ``signal``:
+    they are there only with that; ``why``: it will not be given, or does not count.
     """
 
     memory: memoryview | None
     arrived: Ticket
     place: int = IN_BATCH
+    signal: Signal | None = None
+    why: BaseException | None = None
 
     @property
     def bytes(self) -> memoryview:
@@ -110,19 +74,17 @@ class _Chunk:
         assert self.memory is not None
         return self.memory
 
+    def signalled(self) -> tuple[memoryview, Signal | None]:
+        """Where its bytes are, and with which signal.  Raises why they are not."""
+        if self.why is not None:
+            raise self.why
+        return self.bytes, self.signal
 
-@dataclass(slots=True, eq=False)
-class _Loan:
-    """``memory`` of this process' pool that ``to`` reads until it is ``returned``.
-
-    ``is_last``: no later chunk of the copy lies there too; ``whole``: what was taken of the pool.
-    """
-
-    to: int
-    memory: memoryview
-    whole: memoryview
-    is_last: bool
-    returned: Ticket
+    def refute(self, why: BaseException) -> None:
+        """It has arrived, and its bytes have not: whoever waits for them goes on, and fails."""
+        self.why = why
+        if self.signal is not None:
+            self.signal.give()
 
 
 class Exchange:
@@ -135,21 +97,32 @@ class Exchange:
         self._coming: Final[dict[tuple[int, int], dict[int, _Chunk]]] = {}
         self._lost: Final[dict[int, DeviceFailed]] = {}
         self._pools: Mapping[int, Mapped] = {}
-        self._loans: Final[dict[int, _Loan]] = {}  # by place
+        self._loans: Final = Loans(transport, self._staging)
 
     def meet(self, pool: Pool, pools: Mapping[int, Mapped]) -> None:
         """This process' pool, which others read, and theirs, by rank; all are this object's now."""
         self._staging.pool = pool
-        self._pools = pools
+        self._pools = self._loans.pools = pools
 
     def close(self) -> None:
         """Nothing is on its way any more."""
         for mapped in self._pools.values():
             mapped.close()
-        self._pools = {}
+        self._pools = self._loans.pools = {}
         if self._staging.pool is not None:
             self._staging.pool.close()
             self._staging.pool = None
+
+    def signals(self, device: Device) -> bool:
+        """Whether ``device`` can wait for devices of all processes that share memory, and they for it."""
+        signals = device.signals
+        return signals is not None and bool(self._pools) and signals.reaches(self._loans.words())
+
+    def _is_signalled(self, device: Device, region: Region, other: int) -> bool:
+        """Whether a copy is so short that what counts is who waits for it, and ``device`` may do so."""
+        signals = device.signals
+        is_short = other in self._pools and region.total_nbytes <= SIGNALLED_NBYTES
+        return is_short and signals is not None and signals.carries(region)
 
     # -- sending ------------------------------------------------------------------------------------------
 
@@ -161,13 +134,21 @@ class Exchange:
         wait: Sequence[Ticket],
         to: int,
         key: int,
+        is_signalled: bool = False,
     ) -> Ticket:
-        """Send ``region`` of ``buffer``; the ticket says that it was read."""
+        """Send ``region`` of ``buffer``; the ticket says that it was read.
+
+        ``is_signalled``: both this device and the one it is for ``signal``.
+        """
+        if is_signalled and self._is_signalled(device, region, to):
+            signalled = self._send_signalled(device, buffer, region, wait, to, key)
+            if signalled is not None:
+                return signalled
         reads: list[Ticket] = []
-        loans: list[_Loan] = []
+        loans: list[Loan] = []
         parts = list(chunks(region))
         lent = sum(part.total_nbytes > LENT_NBYTES for _, part in parts)  # all, or all but the last
-        ring = self._ring(to, [part.total_nbytes for _, part in parts[:lent]])
+        ring = self._loans.ring(to, [part.total_nbytes for _, part in parts[:lent]])
         for number, (at, part) in enumerate(parts):
             loan, before = None, behind(wait, buffer, part.bounds)
             if ring and number < lent:
@@ -175,7 +156,7 @@ class Exchange:
                 if number >= len(ring):
                     before = [*before, loans[number - len(ring)].returned]
                 is_last = number + len(ring) >= lent
-                loan = _Loan(to, whole[: part.total_nbytes], whole, is_last, Ticket())
+                loan = Loan(to, whole[: part.total_nbytes], whole, is_last, Ticket())
                 loans.append(loan)
             is_lent = not part.levels and loan is not None
             memory = loan.memory if loan is not None and is_lent else self._staging.take(part.span_nbytes)
@@ -185,28 +166,49 @@ class Exchange:
         device.flush()
         return all_of(reads)
 
-    def _ring(self, to: int, sizes: Sequence[int]) -> list[memoryview]:
-        """Memory for chunks of these sizes that are lent to ``to``, each for every so manieth; none where
-        ``to`` can't read it.
-        """
-        pool, found = self._staging.pool, list[memoryview]()
-        if pool is None or to not in self._pools:
-            return found
-        for nbytes in sizes[:_WINDOW]:
-            memory = pool.take(max(nbytes, sizes[0]))
-            if memory is None:
-                break
-            found.append(memory)
-        return found
+    def _send_signalled(
+        self,
+        device: Device,
+        buffer: DeviceBuffer,
+        region: Region,
+        wait: Sequence[Ticket],
+        to: int,
+        key: int,
+    ) -> Ticket | None:
+        """What is said to ``to`` is said as soon as ``device`` has the copy to do; None: there is no room."""
+        assert self._staging.pool is not None and device.signals is not None
+        whole = self._staging.pool.take(region.total_nbytes)
+        if whole is None:
+            return None
+        memory, read = whole[: region.total_nbytes], Ticket()
+        loan = Loan(to, memory, whole, True, Ticket(), read)
+        word = self._staging.pool.word(self._staging.pool.place(memory))
+        signal = Signal(word, (int.from_bytes(word, "little") + 1 & 0xFFFFFFFF) or 1)
+        lend = partial(self._loans.lend, loan, key, 0, signal.number)
+        before = behind(wait, buffer, region.bounds)
+        ticket = device.signals.send(buffer, region, memory, signal, before, lend)
+        ticket.when_done(partial(self._has_read, loan, key, read))
+        device.flush()
+        return ticket
+
+    def _has_read(self, loan: Loan, key: int, read: Ticket, ticket: Ticket) -> None:
+        """A copy that was to give a signal is done; where it failed the other end hears of that."""
+        read.complete()
+        if ticket.error is None:
+            return
+        is_lent = self._loans.is_lent(loan)
+        self._send_failure(loan.to, key, 0, ticket.error, is_lent)
+        if not is_lent:
+            self._loans.end(loan)
 
     def _read(
-        self, to: int, key: int, at: int, part: Region, memory: memoryview, loan: _Loan | None, ticket: Ticket
+        self, to: int, key: int, at: int, part: Region, memory: memoryview, loan: Loan | None, ticket: Ticket
     ) -> None:
         if ticket.error is not None:
             if part.levels or loan is None:
                 self._staging.give(memory)
             if loan is not None:
-                self._end(loan)
+                self._loans.end(loan)
             self._send_failure(to, key, at, ticket.error)
             return
         if part.levels:
@@ -215,29 +217,10 @@ class Exchange:
             self._staging.give(memory)
             memory = together
         if loan is not None:
-            self._lend(loan, key, at)
+            self._loans.lend(loan, key, at)
             return
-        batch = packed(RecordKind.DATA, 0, key, (at, memory.nbytes, IN_BATCH))
+        batch = packed(RecordKind.DATA, 0, key, (at, memory.nbytes, IN_BATCH, 0))
         self._transport.send(to, batch, memory, lambda: self._staging.give(memory))
-
-    def _lend(self, loan: _Loan, key: int, at: int) -> None:
-        assert self._staging.pool is not None
-        place = self._staging.pool.place(loan.memory)
-        with self._lock:
-            is_lost = loan.to in self._lost
-            if not is_lost:
-                self._loans[place] = loan
-                self._transport.traffic[loan.to].shared_nbytes += loan.memory.nbytes
-        if is_lost:
-            self._end(loan)
-        else:
-            self._transport.send(loan.to, packed(RecordKind.DATA, 0, key, (at, loan.memory.nbytes, place)))
-
-    def _end(self, loan: _Loan) -> None:
-        """Nobody reads it any more."""
-        if loan.is_last:
-            self._staging.give(loan.whole)
-        loan.returned.complete()
 
     def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
         """Send ``region`` of ``host``; the ticket says that ``host`` may change.
@@ -268,7 +251,7 @@ class Exchange:
             self._send_failure(to, key, at, error)
             gone.complete(error)
             return
-        batch = packed(RecordKind.DATA, 0, key, (at, part.total_nbytes, IN_BATCH))
+        batch = packed(RecordKind.DATA, 0, key, (at, part.total_nbytes, IN_BATCH, 0))
         if not part.levels:
             self._transport.send(to, batch, host[part.base : part.base + part.nbytes], gone.complete)
         else:
@@ -281,9 +264,15 @@ class Exchange:
         for at, _ in chunks(region):
             self._send_failure(to, key, at, error)
 
-    def _send_failure(self, to: int, key: int, at: int, error: BaseException) -> None:
-        """Instead of the chunk that begins ``at``: of each, the other end hears once."""
-        self._transport.send(to, packed(RecordKind.DATA, 0, key, (at, 0, IN_BATCH), tail=failure(error)))
+    def _send_failure(
+        self, to: int, key: int, at: int, error: BaseException, is_refuted: bool = False
+    ) -> None:
+        """Instead of the chunk that begins ``at``: of each, the other end hears once.
+
+        ``is_refuted``: it has heard that there would be a signal, which there will not.
+        """
+        fields = at, 0, IN_BATCH, int(is_refuted)
+        self._transport.send(to, packed(RecordKind.DATA, 0, key, fields, tail=failure(error)))
 
     # -- receiving ----------------------------------------------------------------------------------------
 
@@ -297,6 +286,8 @@ class Exchange:
         key: int,
     ) -> Ticket:
         """Write the ``region`` that ``source`` sends to ``buffer``; the ticket says that it is there."""
+        if self._is_signalled(device, region, source):
+            return self._receive_signalled(device, buffer, region, wait, source, key)
         writes: list[tuple[ByteRange, Ticket]] = []
         for at, part in chunks(region):
             nbytes = part.total_nbytes
@@ -317,6 +308,24 @@ class Exchange:
             writes.append((part.bounds, ticket))
         device.flush()
         return writes[0][1] if len(writes) == 1 else Arriving(buffer, writes)
+
+    def _receive_signalled(
+        self,
+        device: Device,
+        buffer: DeviceBuffer,
+        region: Region,
+        wait: Sequence[Ticket],
+        source: int,
+        key: int,
+    ) -> Ticket:
+        """Write what may come with a signal, in which case ``device`` waits for that."""
+        assert device.signals is not None
+        chunk = self._chunk(source, key, 0, region.total_nbytes, may_be_lent=True)
+        before = [*wait, chunk.arrived]
+        ticket = device.signals.receive(buffer, region, before, chunk.signalled, lambda: chunk.why)
+        join([ticket, chunk.arrived], partial(self._used, source, key, 0, chunk))
+        device.flush()
+        return ticket
 
     def _receive_lent(
         self,
@@ -359,8 +368,7 @@ class Exchange:
         """The ``region`` that ``source`` sends is not wanted."""
         for at, part in chunks(region):
             nbytes = part.total_nbytes
-            may_be_lent = nbytes > LENT_NBYTES and source in self._pools
-            chunk = self._chunk(source, key, at, nbytes, may_be_lent=may_be_lent)
+            chunk = self._chunk(source, key, at, nbytes, may_be_lent=source in self._pools)
             join([chunk.arrived], partial(self._used, source, key, at, chunk))
 
     def _receive_rows(
@@ -416,14 +424,10 @@ class Exchange:
 
     def _used(self, source: int, key: int, at: int, chunk: _Chunk, _: BaseException | None) -> None:
         if chunk.place != IN_BATCH:
-            self._return(source, chunk.place)
+            self._loans.give_back(source, chunk.place, is_awaited=chunk.signal is None)
         elif chunk.arrived.error is None:
             self._staging.give(chunk.bytes)
         self._came(source, key, at, chunk.arrived)
-
-    def _return(self, source: int, place: int) -> None:
-        """What ``source`` has lent is not needed any more."""
-        self._transport.send(source, packed(RecordKind.RETURN, 0, 0, (place,)))
 
     def _came(self, source: int, key: int, at: int, _: Ticket) -> None:
         """Nothing more is to be known of this part of the copy."""
@@ -459,18 +463,15 @@ class Exchange:
     def received(self, source: int, record: NodeRecord) -> Room | None:
         """A record DATA or RETURN; where the bytes go that follow it.  Raises DamagedBatch."""
         if record.kind is RecordKind.RETURN:
-            with self._lock:
-                loan = self._loans.pop(record.fields[0], None)
-            if loan is not None:
-                self._end(loan)
+            self._loans.returned(record.fields[0])
             return None
-        at, nbytes, place = record.fields
+        at, nbytes, place, number = record.fields
         if not nbytes:
-            self._has_failed(source, record.ticket, at, record.tail)
+            self._has_failed(source, record.ticket, at, record.tail, bool(number))
         elif place == IN_BATCH:
             return self._room(source, record.ticket, at, nbytes)
         else:
-            self._is_lent(source, record.ticket, at, nbytes, place)
+            self._is_lent(source, record.ticket, at, nbytes, place, number)
         return None
 
     def _room(self, source: int, key: int, at: int, nbytes: int) -> Room:
@@ -488,27 +489,44 @@ class Exchange:
 
         return Room(chunk.bytes, filled)
 
-    def _is_lent(self, source: int, key: int, at: int, nbytes: int, place: int) -> None:
-        """Bytes of a copy lie at ``place`` of the pool of ``source`` until they are returned."""
+    def _is_lent(self, source: int, key: int, at: int, nbytes: int, place: int, number: int) -> None:
+        """Bytes of a copy lie at ``place`` of the pool of ``source`` until they are returned.
+
+        ``number``: of their signal; 0: they are there.
+        """
         try:
             memory = self._pools[source].view(place, nbytes)
+            word = self._pools[source].view(*word_at(place))
         except (KeyError, ValueError) as error:
             raise DamagedBatch(f"rank {source} lends what it has not: {error}") from error
         chunk = self._chunk(source, key, at, nbytes, may_be_lent=True)
         if chunk.arrived.done:  # it has failed meanwhile
-            self._return(source, place)
+            self._loans.give_back(source, place)
             return
         if chunk.memory is None:
             chunk.memory, chunk.place = memory, place
+            chunk.signal = Signal(word, number) if number else None
         else:  # it was said before where they are to be
             chunk.memory[:] = memory
-            self._return(source, place)
+            self._loans.give_back(source, place)
         chunk.arrived.complete()
 
-    def _has_failed(self, source: int, key: int, at: int, tail: bytes | memoryview) -> None:
+    def _has_failed(self, source: int, key: int, at: int, tail: bytes | memoryview, is_refuted: bool) -> None:
         """The chunk that begins ``at`` does not come: the copy failed at its other end."""
         why = failure_of(tail) or DeviceFailed(f"rank {source}", "a copy failed")
-        _fail([self._chunk(source, key, at, 0, may_be_lent=True)], why)
+        with self._lock:
+            known = self._coming.get((source, key), {}).get(at)
+        if known is None and not is_refuted:
+            known = self._chunk(source, key, at, 0, may_be_lent=True)
+        if known is not None:
+            _fail([known], why)
+
+    def abandon(self) -> None:
+        """No signal is waited for any more: devices are closed, perhaps not all at once."""
+        why = DeviceFailed("a node", "the session has ended")
+        with self._lock:
+            parts = [chunk for parts in self._coming.values() for chunk in parts.values()]
+        _fail([chunk for chunk in parts if chunk.signal is not None], why)
 
     def lost(self, rank: int, why: DeviceFailed) -> None:
         """Nothing comes from ``rank`` any more."""
@@ -516,17 +534,16 @@ class Exchange:
             self._lost[rank] = why
             keys = [key for key in self._coming if key[0] == rank]
             parts = [chunk for key in keys for chunk in self._coming.pop(key).values()]
-            places = [place for place, loan in self._loans.items() if loan.to == rank]
-            loans = [self._loans.pop(place) for place in places]
         _fail(parts, why)
-        for loan in loans:
-            self._end(loan)
+        self._loans.lost(rank)
 
 
 def _fail(parts: Sequence[_Chunk], why: Exception) -> None:
     for chunk in parts:
         if not chunk.arrived.done:
             chunk.arrived.complete(why)
+        elif chunk.signal is not None:
+            chunk.refute(why)
 
 
 def _since_arrival(written: Ticket, arrived: Ticket) -> Ticket:

@@ -75,7 +75,7 @@ class HostBlocks:
         """Send bytes to another process, or take some of a member's in."""
         match record.kind:
             case RecordKind.SEND:
-                name, *strided, to = record.fields
+                name, *strided, to, _ = record.fields
                 return self._exchange.send_host(
                     self._bytes(name), region_of(*strided), wait, to, record.ticket
                 )

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -190,6 +191,7 @@ class Node:
             self._control.close()
 
     def _close(self) -> None:
+        self._exchange.abandon()
         for device in self._devices:
             device.close()
         self._devices = ()
@@ -381,7 +383,8 @@ class Node:
         self._close()
         self._before = copied(self._transport.traffic)
         self._devices = self._open_members(bytes(record.tail), self._polling)
-        return pickle.dumps([device.capabilities for device in self._devices])
+        signals = self._exchange.signals
+        return pickle.dumps([replace(d.capabilities, signals=signals(d)) for d in self._devices])
 
     def _traffic(self) -> dict[int, Traffic]:
         """What was sent since the session began."""
@@ -532,9 +535,9 @@ class Node:
                 bound = cast(BoundKernel, self._object(kernel))
                 return device.launch(bound, (gx, gy, gz), (lx, ly, lz), dimensions, wait)
             case RecordKind.SEND:
-                buffer, *strided, to = fields
-                sent = region_of(*strided)
-                return self._exchange.send(device, self._buffer(buffer), sent, wait, to, record.ticket)
+                buffer, *strided, to, is_signalled = fields
+                sent, own = region_of(*strided), self._buffer(buffer)
+                return self._exchange.send(device, own, sent, wait, to, record.ticket, bool(is_signalled))
             case RecordKind.GATHER:
                 buffer, offset, nbytes, place = fields
                 memory = memoryview(bytearray(nbytes))

@@ -83,7 +83,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.ALLOCATE: "2Q",  # nbytes, whether in host memory
     RecordKind.FREE: "",
     RecordKind.CREATE_IMAGE: "8Q",  # an ImageShape
-    RecordKind.SEND: "6Q",  # buffer, offset, rows' count, nbytes and pitch, to whom
+    RecordKind.SEND: "7Q",  # buffer, offset, rows' count, nbytes and pitch, to whom, whether devices wait
     RecordKind.GATHER: "4Q",  # of parts: buffer, offset, nbytes, where in the root buffer they belong
     RecordKind.RECEIVE: "7Q",  # buffer, offset, rows' count, nbytes and pitch, from whom, the copy's key
     RecordKind.PEER_COPY: "8Q",  # its member, source, offset, target, offset, rows' count, nbytes and pitch
@@ -128,8 +128,9 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.PRINTED: "",
     RecordKind.LOST: "",
     RecordKind.BEAT: "",  # the node is there, and has something to do; to a node: it is to say so
-    # Where in the copy's bytes, how many (0: that chunk failed), IN_BATCH or where in the sender's pool.
-    RecordKind.DATA: "3Q",
+    # Where in the copy's bytes, how many (0: that chunk failed), IN_BATCH or where in the sender's pool, and
+    # the number of the signal without which they are not there, 0: they are (1: there was to be a signal).
+    RecordKind.DATA: "4Q",
     RecordKind.RETURN: "Q",  # where in the receiver's pool
 }
 _LAYOUTS = {kind: struct.Struct("<" + fields) for kind, fields in _FIELDS.items()}

@@ -24,6 +24,7 @@ from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
+from sdi.devices.signals import Signals
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status, require
 from sdi.ndrange import Int3
@@ -56,6 +57,9 @@ def remote(device: Device | None) -> RemoteDevice | None:
 class CopyEnds(Protocol):
     """This process' ends of copies: ``Exchange``, or what writes down what is to be done each time."""
 
+    def signals(self, device: Device) -> bool:
+        """See ``Exchange.signals``."""
+
     def send(
         self,
         device: Device,
@@ -64,6 +68,7 @@ class CopyEnds(Protocol):
         wait: Sequence[Ticket],
         to: int,
         key: int,
+        is_signalled: bool = False,
     ) -> Ticket:
         """See ``Exchange.send``."""
 
@@ -123,6 +128,7 @@ class RemoteDevice:
     """
 
     native: NativeMember | None = None
+    signals: Signals | None = None
 
     def __init__(self, node: RemoteNode, number: int, facts: Capabilities) -> None:
         self.capabilities: Capabilities = facts
@@ -252,7 +258,7 @@ class RemoteDevice:
             return self._copy_host(RecordKind.DOWNLOAD, buffer, region, place, wait)
         node, key = self._operations, next(ids)
         landed = node.exchange.receive_host(host, region.at(0), node.rank, key)
-        fields = (cast(_Made, buffer).name, *fields_of(region), ROOT)
+        fields = (cast(_Made, buffer).name, *fields_of(region), ROOT, 0)
         return node.issue(RecordKind.SEND, self.number, fields, wait, name=key, lands=landed, on_host=True)
 
     def _copy_host(
@@ -287,14 +293,16 @@ class RemoteDevice:
         device = source.device
         assert device is not None
         if not isinstance(device, RemoteDevice):
-            left = node.exchange.send(device, from_, there, leave, node.rank, key)
+            signals = self.capabilities.signals and node.exchange.signals(device)
+            left = node.exchange.send(device, from_, there, leave, node.rank, key, signals)
             return left, self._receive(to, here, arrive, ROOT, key)
         other, name = device._operations, cast(_Made, from_).name
         if other is node:
             both = (device.number, name, there.base, cast(_Made, to).name, *fields_of(here))
             ticket = self._issue(RecordKind.PEER_COPY, both, united(leave, arrive))
             return ticket, ticket
-        fields = (name, *fields_of(there), node.rank)
+        signals = self.capabilities.signals and device.capabilities.signals
+        fields = (name, *fields_of(there), node.rank, int(signals))
         left = other.issue(RecordKind.SEND, device.number, fields, leave, name=key)
         return left, self._receive(to, here, arrive, other.rank, key)
 
@@ -314,10 +322,11 @@ class RemoteDevice:
 
             return in_parts(copy, source, target, region)
         node, key, here = self._operations, next(ids), target.here(region)
-        fields = (cast(_Made, source.memory).name, *fields_of(source.here(region)), ROOT)
-        left = node.issue(RecordKind.SEND, self.number, fields, leave, name=key)
         to = cast(DeviceBuffer, target.memory)
         assert target.device is not None
+        signals = self.capabilities.signals and node.exchange.signals(target.device)
+        fields = (cast(_Made, source.memory).name, *fields_of(source.here(region)), ROOT, int(signals))
+        left = node.issue(RecordKind.SEND, self.number, fields, leave, name=key)
         return left, node.exchange.receive(target.device, to, here, arrive, node.rank, key)
 
     def fill(

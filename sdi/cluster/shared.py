@@ -21,6 +21,7 @@ from sdi.vmem.arena import map_fixed
 POOL_NBYTES = 4 << 30
 """Address space of a pool; pages are there only where bytes were.  [M] 1 GiB in the air is the most seen."""
 _PAGE_NBYTES = 1 << 16
+_WORD_NBYTES = 4
 
 
 def offset_in(address: int, nbytes: int, host: memoryview) -> int | None:
@@ -71,6 +72,16 @@ class Mapped:
             self._bytes = None
 
 
+def words_nbytes(pool_nbytes: int) -> int:
+    """So much at the beginning of a pool is a word for each page that may be taken."""
+    return -(-pool_nbytes // _PAGE_NBYTES * _WORD_NBYTES // _PAGE_NBYTES) * _PAGE_NBYTES
+
+
+def word_at(place: int) -> tuple[int, int]:
+    """Where in a pool the word of memory that begins at ``place`` is, and how long it is."""
+    return place // _PAGE_NBYTES * _WORD_NBYTES, _WORD_NBYTES
+
+
 class Pool:
     """This process' memory for bytes on their way.  Any thread.  Raises OSError."""
 
@@ -88,7 +99,7 @@ class Pool:
         self.nbytes: Final = nbytes
         self._lock: Final = threading.Lock()
         self._free: Final[dict[int, list[int]]] = {}
-        self._end = 0
+        self._end = words_nbytes(nbytes)
 
     def take(self, nbytes: int) -> memoryview | None:
         """``nbytes`` of memory, content undefined; None where there is no room."""
@@ -102,6 +113,14 @@ class Pool:
             else:
                 return None
         return self._memory.view(offset, nbytes)
+
+    def words(self) -> memoryview:
+        """Those of all memory that may be taken, see ``word_at``."""
+        return self._memory.view(0, words_nbytes(self.nbytes))
+
+    def word(self, place: int) -> memoryview:
+        """That of memory that ``take`` gave at ``place``."""
+        return self._memory.view(*word_at(place))
 
     def place(self, memory: memoryview) -> int:
         """Where ``memory``, which ``take`` gave, lies in the file; -1 for any other."""

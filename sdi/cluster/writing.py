@@ -69,11 +69,23 @@ class OwnEnds:
         self.half.parts.append((issue, self._keys.of(key)))
         return completed()
 
+    def signals(self, device: Device) -> bool:
+        return self._exchange.signals(device)
+
     def send(
-        self, device: Device, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket], to: int, key: int
+        self,
+        device: Device,
+        buffer: DeviceBuffer,
+        region: Region,
+        wait: Sequence[Ticket],
+        to: int,
+        key: int,
+        is_signalled: bool = False,
     ) -> Ticket:
         send = self._exchange.send
-        return self._write(key, lambda waits, name: send(device, buffer, region, waits, to, name))
+        return self._write(
+            key, lambda waits, name: send(device, buffer, region, waits, to, name, is_signalled)
+        )
 
     def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
         send = self._exchange.send_host

@@ -28,6 +28,7 @@ from sdi.devices.image import ImageShape, Sampler
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
+from sdi.devices.signals import Signals
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.region import Levels, Region
@@ -138,6 +139,10 @@ class Device(Protocol):
     @property
     def native(self) -> NativeMember | None:
         """What the player issues its operations by; None: it can't."""
+
+    @property
+    def signals(self) -> Signals | None:
+        """How it sends short copies to devices of other processes, and takes theirs; None: it can't."""
 
     def allocate(self, wanted: int | ImageShape | HostBytes, on_host: bool = False) -> DeviceBuffer:
         """New bytes, so many, > 0, or a new image, their content undefined; or a buffer of these very bytes.

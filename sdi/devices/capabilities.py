@@ -94,6 +94,7 @@ class Capabilities:
     ``node``: the rank of the process that it belongs to, 0 beside the application.
     ``is_near``: that process shares memory with rank 0, so that copies to and from there go over no network.
     ``hop_ns``: what a message to that process was measured to take, 0: not.
+    ``signals``: of a member of another process, whether it has ``Device.signals`` there.
     ``unit``: the physical device (members that share it share its memory).  ``info``: raw ``clGetDeviceInfo``
     bytes by parameter number, as this machine's driver gives them, for the parameters that the image combines
     or passes through.
@@ -122,3 +123,4 @@ class Capabilities:
     node: int = 0
     is_near: bool = True
     hop_ns: int = 0
+    signals: bool = False

@@ -38,7 +38,7 @@ class MemberSettings:
     ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
     and the kernel whose launches fail there, ``slowed`` (SDI_TEST_SLOW_MEMBER) a member and how many times as
     long its launches take, ``lost`` (SDI_TEST_LOSE_MEMBER) a member and how many operations it does before it
-    is lost.
+    is lost; ``signals`` (SDI_TEST_SIGNALS): members of processes of a machine wait for each other's signals.
     """
 
     count: int | None = None
@@ -49,6 +49,7 @@ class MemberSettings:
     faulty: tuple[int, str] | None = None
     slowed: tuple[int, float] | None = None
     lost: tuple[int, int] | None = None
+    signals: bool = False
 
 
 _SOURCES: list[MemberSource] = [
@@ -130,6 +131,10 @@ def open_chosen(
                 from sdi.devices.testing.faulty import LosingDevice
 
                 member = LosingDevice(member, settings.lost[1])
+            if settings.signals and member.signals is None:
+                from sdi.devices.testing.signalling import SignallingDevice
+
+                member = SignallingDevice(member)
             if settings.delayed == number:
                 from sdi.devices.testing.late import DelayedDevice
 

@@ -170,6 +170,7 @@ def begin(
                 faulty=settings.fail_member,
                 slowed=settings.slow_member,
                 lost=settings.lose_member,
+                signals=settings.signals,
             )
         )
         devices = image.devices

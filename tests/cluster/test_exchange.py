@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sdi.cluster.arriving import CHUNK_NBYTES
-from sdi.cluster.exchange import Exchange
+from sdi.cluster.exchange import SIGNALLED_NBYTES, Exchange
 from sdi.cluster.records import IN_BATCH, NodeRecord, RecordKind, failure, records
+from sdi.cluster.shared import Mapped, Pool
 from sdi.cluster.transport import Traffic
 from sdi.devices.handles import DeviceBuffer
+from sdi.devices.signals import Signal
 from sdi.devices.testing.null import NullDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
@@ -39,7 +43,7 @@ class _Sent:
     ) -> None:
         (record,) = records(memoryview(batch))
         assert (to, record.kind, record.ticket) == (AFTER, RecordKind.DATA, WENT)
-        at, nbytes, _ = record.fields
+        at, nbytes, _, _ = record.fields
         self.chunks.append((at, nbytes, bool(record.tail)))
         if sent is not None and self.under_way is not None:
             self.under_way.append(sent)
@@ -59,7 +63,7 @@ def exchange(sent: _Sent) -> Exchange:
 
 def comes(exchange: Exchange, at: int, nbytes: int) -> None:
     """A chunk of what rank BEFORE sends."""
-    room = exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (at, nbytes, IN_BATCH)))
+    room = exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (at, nbytes, IN_BATCH, 0)))
     assert room is not None and room.memory.nbytes == nbytes
     np.frombuffer(room.memory, np.uint8)[:] = 1
     room.filled()
@@ -68,7 +72,9 @@ def comes(exchange: Exchange, at: int, nbytes: int) -> None:
 def fails(exchange: Exchange, at: int) -> None:
     """A chunk of that which rank BEFORE could not read."""
     why = failure(DeviceFailed("a member", "it is broken"))
-    assert exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (at, 0, IN_BATCH), (), why)) is None
+    assert (
+        exchange.received(BEFORE, NodeRecord(RecordKind.DATA, 0, CAME, (at, 0, IN_BATCH, 0), (), why)) is None
+    )
 
 
 def arriving(exchange: Exchange, device: NullDevice, buffer: DeviceBuffer, nbytes: int) -> Ticket:
@@ -195,3 +201,185 @@ def test_what_is_not_sent_of_host_memory_fails_chunk_by_chunk_at_the_other_end(
     wait.complete(DeviceFailed("a member", "it is broken"))
     assert isinstance(gone.error, DeviceFailed)
     assert sent.chunks == [(at, 0, True) for at in range(0, host.nbytes, CHUNK_NBYTES)]
+
+
+class _Signals:
+    """Of a member whose device does what it is told to when the test says so.  Implements ``Signals``."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[memoryview, Signal, Callable[[], None], Ticket]] = []
+        self.received: list[tuple[Callable[[], object], Callable[[], object], Sequence[Ticket], Ticket]] = []
+
+    def reaches(self, words: Sequence[memoryview]) -> bool:
+        return len(words) == 2
+
+    def carries(self, region: Region) -> bool:
+        return True
+
+    def send(self, buffer, region, memory, signal, wait, given) -> Ticket:  # type: ignore[no-untyped-def]
+        self.sent.append((memory, signal, given, Ticket()))
+        return self.sent[-1][-1]
+
+    def receive(self, buffer, region, wait, came, verdict) -> Ticket:  # type: ignore[no-untyped-def]
+        self.received.append((came, verdict, wait, Ticket()))
+        return self.received[-1][-1]
+
+
+class _Pair:
+    """Two processes that share memory: ``exchanges``, and of each its signals and what it has sent."""
+
+    def __init__(self) -> None:
+        self.devices, self.buffer = [NullDevice(0), NullDevice(1)], DeviceBuffer(object())
+        self.signals = [_Signals(), _Signals()]
+        for device, signals in zip(self.devices, self.signals, strict=True):
+            device.signals = signals
+        self.sent: list[list[tuple[bytes, bytes]]] = [[], []]
+        self.exchanges = [Exchange(self._transport(number)) for number in range(2)]  # type: ignore[arg-type]
+        pools = [Pool(1 << 20) for _ in range(2)]
+        others = [Mapped(pool.descriptor, pool.nbytes) for pool in reversed(pools)]
+        for number, exchange in enumerate(self.exchanges):
+            exchange.meet(pools[number], {1 - number: others[number]})
+
+    def _transport(self, number: int) -> SimpleNamespace:
+        def send(
+            to: int,
+            batch: bytes,
+            bulk: memoryview | None = None,
+            sent: Callable[[], None] = lambda: None,
+        ) -> None:
+            assert to == 1 - number
+            self.sent[number].append((batch, bytes(bulk or b"")))
+            sent()
+
+        return SimpleNamespace(rank=number, traffic={1 - number: Traffic()}, send=send)
+
+    def deliver(self, number: int) -> list[RecordKind]:
+        """What ``number`` has sent comes to the other one."""
+        kinds = []
+        batches, self.sent[number] = self.sent[number], []
+        for batch, bulk in batches:
+            for record in records(memoryview(batch)):
+                kinds.append(record.kind)
+                room = self.exchanges[1 - number].received(number, record)
+                if room is not None:
+                    room.memory[:] = bulk
+                    room.filled()
+        return kinds
+
+    def send(self, nbytes: int = 100) -> Ticket:
+        assert self.exchanges[0].signals(self.devices[0])
+        return self.exchanges[0].send(self.devices[0], self.buffer, Region(BASE, nbytes), (), 1, WENT, True)
+
+    def receive(self) -> Ticket:
+        return self.exchanges[1].receive(self.devices[1], self.buffer, Region(BASE, 100), (), 0, WENT)
+
+
+@pytest.fixture
+def pair() -> Iterator[_Pair]:
+    made = _Pair()
+    yield made
+    for exchange in made.exchanges:
+        assert not exchange._coming, "everything is known of every copy"
+        exchange.close()
+    del made.devices[:], made.signals[:]
+    gc.collect()
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_what_is_short_is_lent_before_it_is_there_and_has_a_signal(pair: _Pair, is_early: bool) -> None:
+    if not is_early:
+        pair.receive()
+    gone = pair.send()
+    ((memory, signal, given, reading),) = pair.signals[0].sent
+    assert not pair.sent[0] and memory.nbytes == 100
+    given()
+    pair.deliver(0)
+    if is_early:
+        pair.receive()
+    ((came, verdict, wait, writing),) = pair.signals[1].received
+    assert all(ticket.done for ticket in wait) and not gone.done
+    found = came()
+    assert isinstance(found, tuple)
+    there, awaited = found
+    assert awaited.number == signal.number and not awaited.is_given()
+    memory[:] = bytes(range(100))
+    signal.give()
+    assert bytes(there) == bytes(range(100)) and awaited.is_given() and verdict() is None
+    reading.complete()
+    writing.complete()
+    assert gone.done and not pair.sent[1], "what is not needed any more is said later"
+    assert pair.exchanges[0]._loans.is_lent(next(iter(pair.exchanges[0]._loans._lent.values())))
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_where_the_copy_fails_its_receiver_goes_on_and_fails(pair: _Pair, is_early: bool) -> None:
+    if not is_early:
+        pair.receive()
+    gone, why = pair.send(), DeviceFailed("gpu", "it is broken")
+    _, signal, given, reading = pair.signals[0].sent[0]
+    given()
+    pair.deliver(0)
+    reading.complete(why)
+    pair.deliver(0)
+    if is_early:
+        pair.receive()
+        with pytest.raises(DeviceFailed, match="broken"):
+            pair.signals[1].received[0][0]()
+    _, verdict, _, writing = pair.signals[1].received[0]
+    assert gone.error is why and signal.is_given() and "broken" in str(verdict())
+    writing.complete(why)
+
+
+def test_what_fails_before_the_device_has_it_fails_as_any_copy(pair: _Pair) -> None:
+    pair.receive()
+    pair.send()
+    pair.signals[0].sent[0][-1].complete(DeviceFailed("gpu", "it is broken"))
+    assert pair.deliver(0) == [RecordKind.DATA]
+    _, _, wait, writing = pair.signals[1].received[0]
+    assert "broken" in str(wait[-1].error)
+    writing.complete(wait[-1].error)
+    assert not pair.sent[1] and not pair.exchanges[0]._loans._lent
+
+
+def test_a_failure_that_comes_after_the_receiver_s_own_leaves_nothing_behind(pair: _Pair) -> None:
+    pair.receive()
+    pair.send()
+    _, _, given, reading = pair.signals[0].sent[0]
+    given()
+    pair.deliver(0)
+    pair.signals[1].received[0][-1].complete(DeviceFailed("gpu", "another one"))
+    reading.complete(DeviceFailed("gpu", "it is broken"))
+    pair.deliver(0)
+
+
+@pytest.mark.parametrize("how", ["lost", "closed"])
+def test_nothing_waits_for_the_signal_of_who_is_gone(pair: _Pair, how: str) -> None:
+    pair.receive()
+    pair.send()
+    _, signal, given, reading = pair.signals[0].sent[0]
+    given()
+    pair.deliver(0)
+    _, verdict, _, writing = pair.signals[1].received[0]
+    if how == "lost":
+        pair.exchanges[1].lost(0, DeviceFailed("rank 0", "it is gone"))
+    else:
+        pair.exchanges[1].abandon()
+    assert signal.is_given() and verdict() is not None
+    writing.complete(DeviceFailed("rank 0", "it is gone"))
+    reading.complete()
+
+
+def test_without_room_or_where_it_is_long_the_bytes_are_there(pair: _Pair) -> None:
+    pool = pair.exchanges[0]._staging.pool
+    assert pool is not None
+    while pool.take(1 << 16) is not None:
+        pass
+    pair.receive()
+    pair.send()
+    assert pair.deliver(0) == [RecordKind.DATA]
+    came, _, _, writing = pair.signals[1].received[0]
+    found = came()
+    assert isinstance(found, tuple) and found[1] is None and found[0].nbytes == 100
+    writing.complete()
+    pair.send(SIGNALLED_NBYTES + 1)
+    assert not pair.signals[0].sent and len(pair.sent[0]) == 2

@@ -72,7 +72,8 @@ def test_programs_leave_the_plain_drivers_bytes_on_members_of_several_nodes(
     ranks: int, plain: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     half = PROGRAMS[ranks % 2 :: 2]
-    settings = {"SDI_TEST_FAR": "1"} if ranks == 2 else {}  # as if on another machine; the rest share memory
+    # As if on another machine; the rest share memory.
+    settings = {"SDI_TEST_FAR": "1"} if ranks == 2 else {"SDI_TEST_SIGNALS": "1"}
     found = arrays(run_programs(tmp_path, job_environ(ranks, **settings), half, *SDI_RUN))
     wanted = {name: array for name, array in plain.items() if name.partition("/")[0] in half}
     assert found.keys() == wanted.keys() and len(wanted) > 20
@@ -97,12 +98,15 @@ def _loops(before: list[str], environ: dict[str, str]) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("is_far", [False, True], ids=["near", "far"])
-@pytest.mark.parametrize(("ranks", "members"), [(2, 4), (3, 3), (8, 8)])
+@pytest.mark.parametrize(
+    ("ranks", "members", "way"),
+    [(r, m, way) for r, m in ((2, 4), (3, 3), (8, 8)) for way in ("", "SDI_TEST_FAR")]
+    + [(3, 3, "SDI_TEST_SIGNALS")],
+)
 def test_repeated_commands_leave_the_plain_drivers_bytes_and_most_launches_are_replayed_by_nodes(
-    ranks: int, members: int, is_far: bool, loops: str
+    ranks: int, members: int, way: str, loops: str
 ) -> None:
-    environ = job_environ(ranks, members, **({"SDI_TEST_FAR": "1"} if is_far else {}))
+    environ = job_environ(ranks, members, **({way: "1"} if way else {}))
     found, told = _loops([*SDI_RUN[:-1], "--stats", "--"], environ)
     assert found == loops and len(loops.splitlines()) == LOOPS
     counts = re.search(r"replayed by nodes: (\d+) of (\d+) launches", told)
@@ -119,9 +123,9 @@ def test_several_members_on_each_node_and_verification_give_the_same(
     assert found and all(found[name].tobytes() == plain[name].tobytes() for name in found)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_node_that_is_killed_costs_its_commands_and_nothing_else(seed: int) -> None:
-    wrong = killed(Way("loopback", SHAPES["3"]), seed)
+@pytest.mark.parametrize(("seed", "signals"), [(0, "0"), (1, "0"), (2, "0"), (3, "1"), (4, "1")])
+def test_a_node_that_is_killed_costs_its_commands_and_nothing_else(seed: int, signals: str) -> None:
+    wrong = killed(Way("loopback", SHAPES["3"]), seed, SDI_TEST_SIGNALS=signals)
     assert not wrong, wrong
 
 

@@ -19,7 +19,6 @@ import pytest
 
 from sdi.cluster import near as doors
 from sdi.cluster.arriving import CHUNK_NBYTES
-from sdi.cluster.exchange import LENT_NBYTES
 from sdi.cluster.head import Heads
 from sdi.cluster.hub import Hub
 from sdi.cluster.job import Job, JobError
@@ -28,6 +27,7 @@ from sdi.cluster.near import NearError, NearListener, come
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.shared import POOL_NBYTES, Mapped, Pool
+from sdi.cluster.staging import LENT_NBYTES
 from sdi.devices import copying
 from sdi.devices.discover import MemberSettings, all_devices
 from sdi.devices.handles import DeviceBuffer

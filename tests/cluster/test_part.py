@@ -60,7 +60,7 @@ class Node:
 def test_copies_have_other_keys_in_each_replay() -> None:
     node = Node()
     part = node.part(
-        operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2), True),
+        operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2, 0), True),
         operation(RecordKind.RECEIVE, 0, (1, 0, 1, 64, 64, 2, 4), False),
     )
     for number in (1, 2):
@@ -118,7 +118,7 @@ def test_copies_go_out_where_a_launch_has_a_buffer_that_was_not_made() -> None:
     """Another node waits for them, or sends to this one."""
     node = Node()
     node.buffer = DeviceFailed("gpu", "no memory")
-    copy = operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2), True)
+    copy = operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2, 0), True)
     (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, {}, node.issue)
     assert first.error is node.buffer and not second.done
     assert [(record.kind, wait) for record, wait, _ in node.issued] == [(RecordKind.SEND, [first])]

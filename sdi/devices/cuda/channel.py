@@ -82,6 +82,7 @@ class CudaTicket(HeldTicket):
     behind it, None where a later one serves; ``begin``: the one before it, None where it begins when the
     operation before it ends, or where nobody asks for its times (``is_timed``).  ``is_awaited``: a thread
     waits for ``end`` in the driver; ``is_released``: nothing else needs that event any more.
+    ``verdict``: asked when it is complete, why it failed all the same.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class CudaTicket(HeldTicket):
         "is_released",
         "is_timed",
         "number",
+        "verdict",
     )
 
     def __init__(
@@ -105,11 +107,13 @@ class CudaTicket(HeldTicket):
         keep: object,
         is_blocking: bool,
         is_timed: bool,
+        verdict: Callable[[], BaseException | None] | None = None,
     ) -> None:
         HeldTicket.__init__(self, owner, hold, start, wait, keep)  # quicker than by super()
         self.channel = channel
         self.is_blocking = is_blocking
         self.is_timed = is_timed
+        self.verdict = verdict
         self.is_awaited = self.is_released = False
         self.begin: Event | None = None
         self.end: Event | None = None
@@ -445,10 +449,12 @@ class Channel:
         """``ticket`` is complete, or has failed; whoever waits for it hears of it."""
         native = ticket.native
         error = native.error if isinstance(native, Failed) else None
+        if error is None and ticket.verdict is not None:
+            error = ticket.verdict()
         if error is not None:
             start_ns = end_ns = 0
         wait, ticket.wait = ticket.wait, ()
-        ticket.keep = ticket.start = None
+        ticket.keep = ticket.start = ticket.verdict = None
         late: list[Ticket] | None = None
         for other in wait:
             if other.done and other.error is None:

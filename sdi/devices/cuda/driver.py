@@ -26,6 +26,7 @@ __all__ = [
     "copy_peer",
     "copy_pitched",
     "copy_region",
+    "device_attribute",
     "drv",
     "memory_info",
     "quick",
@@ -107,6 +108,11 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.cuMemHostRegister_v2.argtypes = [handle, size, ctypes.c_uint]
     lib.cuMemGetInfo_v2.argtypes = [ctypes.POINTER(size), ctypes.POINTER(size)]
     lib.cuMemHostUnregister.argtypes = [handle]
+    number = ctypes.POINTER(ctypes.c_int)
+    lib.cuDeviceGetAttribute.argtypes = [number, ctypes.c_int, ctypes.c_int]
+    if hasattr(lib, "cuStreamWaitValue32_v2"):  # drivers from 11.7 on
+        for call in (lib.cuStreamWaitValue32_v2, lib.cuStreamWriteValue32_v2):
+            call.argtypes = [handle, address, ctypes.c_uint32, ctypes.c_uint]
     long = ctypes.c_uint64
     lib.cuMemGetAllocationGranularity.argtypes = [ctypes.POINTER(size), handle, ctypes.c_int]
     lib.cuMemAddressReserve.argtypes = [ctypes.POINTER(long), size, size, address, long]
@@ -135,6 +141,13 @@ def check(status: int, call: str) -> None:
     """Raise DeviceFailed unless ``status`` is 0."""
     if status:
         raise DeviceFailed("CUDA", f"{call} failed with {status}")
+
+
+def device_attribute(ordinal: int, attribute: int) -> int:
+    """One of a GPU's.  Raises DeviceFailed."""
+    found = ctypes.c_int()
+    check(quick().cuDeviceGetAttribute(found, attribute, ordinal), "cuDeviceGetAttribute")
+    return found.value
 
 
 def memory_info() -> tuple[int, int]:

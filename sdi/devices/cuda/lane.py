@@ -41,8 +41,12 @@ class CudaLane:
         timing: Timing,
         keep: object = None,
         is_blocking: bool = False,
+        verdict: Callable[[], BaseException | None] | None = None,
     ) -> Ticket:
-        """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done."""
+        """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done.
+
+        ``verdict``: see ``CudaTicket``.
+        """
         # A copy of what still matters: the caller may add the new ticket to its list.
         waits: list[Ticket] = []
         may_start = True
@@ -52,7 +56,9 @@ class CudaLane:
                 may_start = may_start and _is_issued(other)
             elif other.error is not None:
                 waits.append(other)
-        ticket = CudaTicket(self, self.hold, channel, start, waits, keep, is_blocking, timing is MEASURED)
+        ticket = CudaTicket(
+            self, self.hold, channel, start, waits, keep, is_blocking, timing is MEASURED, verdict
+        )
         if self.hold.is_closed:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket

@@ -7,6 +7,7 @@ from other GPUs (see ``cuda_lane``).  The files ``cuda_*`` are the only ones tha
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import struct
 import threading
@@ -39,6 +40,7 @@ from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
 from sdi.devices.cuda.native import CudaNative
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaMemberProgram, CudaPrograms
+from sdi.devices.cuda.signals import signals_of
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
@@ -46,6 +48,7 @@ from sdi.devices.join import united
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
+from sdi.devices.signals import Signals
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.ndrange import Int3
@@ -110,6 +113,11 @@ class CudaDevice:
                     channel = Channel(self._lane, stream, f"sdi-gpu-{self._number}-{suffix}")
                     self._channels[kind] = channel
         return channel
+
+    @functools.cached_property
+    def signals(self) -> Signals | None:
+        """See ``Device``; found out when it is first asked for."""
+        return signals_of(self.gpu.ordinal, self._lane, self._channel)
 
     def _kernels(self) -> Channel:
         return self._channel("done")

@@ -180,6 +180,7 @@ class OpenCLDevice:
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
         self._copies: Final[Lane[HostCopy]] = Lane(object(), name, HostCopy.times, f"sdi-gpu-{number}-copy")
+        self.signals: Final = None
         self.native: Final[NativeMember] = OpenCLNative(
             self._queue, self._lane, self._copies.is_idle, self._is_pocl
         )

@@ -12,6 +12,7 @@ from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
+from sdi.devices.signals import Signals
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.region import Region
@@ -21,6 +22,7 @@ class ForwardingDevice:
     """``device``.  Implements ``Device``; a subclass overrides what is to be different."""
 
     native: NativeMember | None = None
+    signals: Signals | None = None
 
     def __init__(self, device: Device) -> None:
         self.capabilities: Capabilities = device.capabilities

@@ -16,6 +16,7 @@ from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join, united
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
+from sdi.devices.signals import Signals
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.region import Region
@@ -35,6 +36,7 @@ class NullDevice:
     """
 
     native: NativeMember | None = None
+    signals: Signals | None = None
 
     def __init__(
         self,
