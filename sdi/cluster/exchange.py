@@ -9,6 +9,7 @@ device has the copy to do, where the receiver's device can wait for its end (``d
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,7 @@ def fields_of(region: Region) -> tuple[int, int, int, int]:
     return region.base, count, region.nbytes, pitch
 
 
+@functools.lru_cache(4096)
 def region_of(offset: int, count: int, nbytes: int, pitch: int) -> Region:
     """The contrary.  Raises ValueError where they are none."""
     return Region(offset, nbytes, () if count == 1 else ((pitch, count),))
@@ -156,7 +158,8 @@ class Exchange:
                 if number >= len(ring):
                     before = [*before, loans[number - len(ring)].returned]
                 is_last = number + len(ring) >= lent
-                loan = Loan(to, whole[: part.total_nbytes], whole, is_last, Ticket())
+                place = self._loans.place(whole)
+                loan = Loan(to, whole[: part.total_nbytes], whole, place, is_last, Ticket())
                 loans.append(loan)
             is_lent = not part.levels and loan is not None
             memory = loan.memory if loan is not None and is_lent else self._staging.take(part.span_nbytes)
@@ -180,9 +183,9 @@ class Exchange:
         whole = self._staging.pool.take(region.total_nbytes)
         if whole is None:
             return None
-        memory, read = whole[: region.total_nbytes], Ticket()
-        loan = Loan(to, memory, whole, True, Ticket(), read)
-        word = self._staging.pool.word(self._staging.pool.place(memory))
+        memory, read, place = whole[: region.total_nbytes], Ticket(), self._staging.pool.place(whole)
+        loan = Loan(to, memory, whole, place, True, Ticket(), read)
+        word = self._staging.pool.word(place)
         signal = Signal(word, (int.from_bytes(word, "little") + 1 & 0xFFFFFFFF) or 1)
         lend = partial(self._loans.lend, loan, key, 0, signal.number)
         before = behind(wait, buffer, region.bounds)

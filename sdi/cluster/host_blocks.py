@@ -71,14 +71,13 @@ class HostBlocks:
             block.close()
         self._blocks.clear()
 
-    def issue(self, devices: Sequence[Device], record: NodeRecord, wait: list[Ticket]) -> Ticket:
-        """Send bytes to another process, or take some of a member's in."""
+    def issue(self, devices: Sequence[Device], record: NodeRecord, wait: list[Ticket], replay: int) -> Ticket:
+        """Send bytes to another process, or take some of a member's in.  ``replay``: its name, or 0."""
         match record.kind:
             case RecordKind.SEND:
                 name, *strided, to, _ = record.fields
-                return self._exchange.send_host(
-                    self._bytes(name), region_of(*strided), wait, to, record.ticket
-                )
+                region, key = region_of(*strided), replay + record.ticket
+                return self._exchange.send_host(self._bytes(name), region, wait, to, key)
             case RecordKind.PEER_COPY:
                 member, source, start, name, *strided = record.fields
                 region, buffer = region_of(*strided), cast(DeviceBuffer, self._named(source))

@@ -26,13 +26,14 @@ _UNSAID_MAX = 31
 class Loan:
     """``memory`` of this process' pool that ``to`` reads until it is ``returned``.
 
-    ``is_last``: no later chunk of the copy lies there too; ``whole``: what was taken of the pool.  ``read``:
-    is done when nothing is written there any more.
+    ``is_last``: no later chunk of the copy lies there too; ``whole``: what was taken of the pool; ``place``:
+    where that is.  ``read``: is done when nothing is written there any more.
     """
 
     to: int
     memory: memoryview
     whole: memoryview
+    place: int
     is_last: bool
     returned: Ticket
     read: Ticket | None = None
@@ -60,6 +61,11 @@ class Loans:
         others = [mapped.view(0, words_nbytes(mapped.nbytes)) for mapped in self.pools.values()]
         return [self._staging.pool.words(), *others]
 
+    def place(self, memory: memoryview) -> int:
+        """Where ``memory``, of this process' pool, lies in it."""
+        assert self._staging.pool is not None
+        return self._staging.pool.place(memory)
+
     def ring(self, to: int, sizes: Sequence[int]) -> list[memoryview]:
         """Memory for chunks of these sizes that are lent to ``to``, each for every so manieth; none where
         ``to`` can't read it.
@@ -76,17 +82,15 @@ class Loans:
 
     def lend(self, loan: Loan, key: int, at: int, number: int = 0) -> None:
         """``number``: of the signal without which the bytes are not there."""
-        assert self._staging.pool is not None
-        place = self._staging.pool.place(loan.memory)
         with self._lock:
             is_lost = loan.to in self._lost
             if not is_lost:
-                self._lent[place] = loan
+                self._lent[loan.place] = loan
                 self._transport.traffic[loan.to].shared_nbytes += loan.memory.nbytes
         if is_lost:
             self.end(loan)
         else:
-            self._say(loan.to, packed(RecordKind.DATA, 0, key, (at, loan.memory.nbytes, place, number)))
+            self._say(loan.to, packed(RecordKind.DATA, 0, key, (at, loan.memory.nbytes, loan.place, number)))
 
     def give_back(self, source: int, place: int, is_awaited: bool = True) -> None:
         """What ``source`` has lent is not needed any more; where nobody waits for it that is said with what
@@ -125,9 +129,8 @@ class Loans:
 
     def is_lent(self, loan: Loan) -> bool:
         """Whether it was said to somebody who has not returned it."""
-        assert self._staging.pool is not None
         with self._lock:
-            return self._lent.get(self._staging.pool.place(loan.memory)) is loan
+            return self._lent.get(loan.place) is loan
 
     def returned(self, place: int) -> None:
         """What was lent there is not needed any more."""

@@ -292,7 +292,7 @@ class Node:
             case RecordKind.OPEN:
                 self._answered(record, self._open)
             case RecordKind.CLOSE if record.member == ALL:
-                self._answered(record, lambda _: self._closed())
+                self._answered(record, self._closed)
             case RecordKind.CLOSE:  # it may wait for what the driver has
                 self._answer_later(record, self._close_member)
             case RecordKind.CLOCK:
@@ -391,12 +391,12 @@ class Node:
         now = self._transport.traffic
         return {rank: now[rank].since(before) for rank, before in self._before.items()}
 
-    def _close_member(self, record: NodeRecord) -> bytes:
-        self._devices[record.member].close()
+    def _closed(self, _: NodeRecord) -> bytes:
+        self._close()
         return b""
 
-    def _closed(self) -> bytes:
-        self._close()
+    def _close_member(self, record: NodeRecord) -> bytes:
+        self._devices[record.member].close()
         return b""
 
     def _build(self, record: NodeRecord) -> bytes:
@@ -497,21 +497,22 @@ class Node:
         """Issue an operation."""
         self._issued(record, self._attempt(record, self._waits(record)))
 
-    def _attempt(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
-        """Issue an operation; where that fails, a ticket that did."""
+    def _attempt(self, record: NodeRecord, wait: list[Ticket], name: int = 0) -> Ticket:
+        """Issue an operation, whose keys count from ``name`` on; where that fails, a ticket that did."""
         try:
-            return self._issue(record, wait)
+            return self._issue(record, wait, name)
         except Exception as error:
-            self._refused(record, error)
+            self._refused(record, error, name)
             return completed(error)
 
-    def _refused(self, record: NodeRecord, error: Exception) -> None:
+    def _refused(self, record: NodeRecord, error: Exception, name: int) -> None:
         """An operation could not be issued: who waits for its bytes has to know, what comes is dropped."""
         if record.kind is RecordKind.SEND:
-            self._exchange.refuse(region_of(*record.fields[1:5]), record.fields[5], record.ticket, error)
+            _, *region, to, _ = record.fields
+            self._exchange.refuse(region_of(*region), to, name + record.ticket, error)
         elif record.kind is RecordKind.RECEIVE:
             _, *region, source, key = record.fields
-            self._exchange.drop(region_of(*region), source, key)
+            self._exchange.drop(region_of(*region), source, name + key)
 
     def _object(self, name: int) -> object:
         """What was made under that id.  Raises why it was not."""
@@ -525,9 +526,9 @@ class Node:
     def _buffer(self, name: int) -> DeviceBuffer:
         return cast(DeviceBuffer, self._object(name))
 
-    def _issue(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
+    def _issue(self, record: NodeRecord, wait: list[Ticket], name: int) -> Ticket:
         if record.member == NODE_MEMORY:
-            return self._blocks.issue(self._devices, record, wait)
+            return self._blocks.issue(self._devices, record, wait, name)
         device, fields = self._devices[record.member], record.fields
         match record.kind:
             case RecordKind.LAUNCH:
@@ -536,8 +537,8 @@ class Node:
                 return device.launch(bound, (gx, gy, gz), (lx, ly, lz), dimensions, wait)
             case RecordKind.SEND:
                 buffer, *strided, to, is_signalled = fields
-                sent, own = region_of(*strided), self._buffer(buffer)
-                return self._exchange.send(device, own, sent, wait, to, record.ticket, bool(is_signalled))
+                sent, own, key = region_of(*strided), self._buffer(buffer), name + record.ticket
+                return self._exchange.send(device, own, sent, wait, to, key, bool(is_signalled))
             case RecordKind.GATHER:
                 buffer, offset, nbytes, place = fields
                 memory = memoryview(bytearray(nbytes))
@@ -545,8 +546,8 @@ class Node:
                 return download(device, self._buffer(buffer), offset, memory, wait)
             case RecordKind.RECEIVE:
                 buffer, *strided, source, key = fields
-                received = region_of(*strided)
-                return self._exchange.receive(device, self._buffer(buffer), received, wait, source, key)
+                over, own = region_of(*strided), self._buffer(buffer)
+                return self._exchange.receive(device, own, over, wait, source, name + key)
             case RecordKind.UPLOAD | RecordKind.DOWNLOAD:
                 return self._copy_host(device, record, wait)
             case RecordKind.COPY:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from sdi.cluster.arguments import arguments_of
@@ -148,12 +148,12 @@ class Part:
         given: bytes,
         timing: Timing,
         before: Mapping[int, Sequence[Ticket]],
-        issue: Callable[[NodeRecord, list[Ticket]], Ticket],
+        issue: Callable[[NodeRecord, list[Ticket], int], Ticket],
     ) -> tuple[list[Ticket], list[Ticket]]:
         """Issue all of it once more: the tickets of its operations, and those of launches among them.
 
         ``given``: arguments, see ``KeptPart.holes``.  ``before``: what operations wait for beside what parts
-        do.  ``issue``: does a record's operation, and never raises.
+        do.  ``issue``: does a record's operation in this replay, and never raises.
         """
         tickets, launches = [], []
         for number, (parts, launch, uses) in enumerate(self._operations):
@@ -161,7 +161,7 @@ class Part:
             for use in uses:
                 use.gather(found)
             if launch is None:
-                ticket = all_of([issue(_keyed(record, name), list(found)) for record in parts])
+                ticket = all_of([issue(record, list(found), name) for record in parts])
             else:
                 ticket = _launched(launch, self._holes, given, list(found), timing)
                 launches.append(ticket)
@@ -221,7 +221,7 @@ class Parts:
         name: int,
         given: bytes,
         timing: Timing,
-        issue: Callable[[NodeRecord, list[Ticket]], Ticket],
+        issue: Callable[[NodeRecord, list[Ticket], int], Ticket],
     ) -> tuple[list[Ticket], list[Ticket], Collection[int], Exception | None]:
         """Part ``number`` again, see ``Part.replay``; the members that it is of; or why it can't be."""
         part, before = self._parts.get(number), self._before.pop(name, {})
@@ -240,15 +240,6 @@ def _launch(device: Device, kept: KeptRecord, objects: Mapping[int, object]) -> 
         return _Launch(device, kept, objects)
     except Exception as error:
         return error
-
-
-def _keyed(record: NodeRecord, name: int) -> NodeRecord:
-    """With the keys that copies between nodes have in this replay."""
-    if record.kind is RecordKind.SEND:
-        return replace(record, ticket=name + record.ticket)
-    if record.kind is RecordKind.RECEIVE:
-        return replace(record, fields=(*record.fields[:-1], name + record.fields[-1]))
-    return record
 
 
 def _launched(

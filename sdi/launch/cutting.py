@@ -417,7 +417,8 @@ class Cutter:
         if history.is_losing():
             return self._stays_whole(history, found_for[1], "several have lost more than they saved")
         several = [number for number in self._few if 1 < number < most] + [most] * (most > 1)
-        if not self._pays_to_choose(history, saved, moving, max(history.launches + history.earlier, 1)):
+        likely = max(history.launches + history.earlier, history.ahead)
+        if not self._pays_to_choose(history, saved, moving, likely):
             # What is in use is known.
             several = [number for number in several if number == history.assignments]
             if not several:
@@ -433,7 +434,7 @@ class Cutter:
         for way in ways:
             if way.assignments == history.assignments:
                 history.steady_ns[way.assignments] = way.move_ns
-        ahead = max(history.launches, 1)
+        ahead = history.ahead
         chosen, why_fewer = choose(ways, history.assignments, ahead), ""
         self._planned(history, chosen.assignments, start_ns)
         history.rest(run_ns, moving)

@@ -51,7 +51,7 @@ class Page:
         if last is not None:
             if (known := last.learns()) is not None:
                 self._learnt[size] = known
-            new.rates.guessed.update(last.rates.known)
+            new.follows(last)
         elif (kept := self._pages.find(self._kernel, size)) is not None:
             new.begin_with(kept)
         self._newest[size] = new

@@ -66,6 +66,7 @@ class LaunchHistory:
     looked at because of that.  ``worth_ns``: what all launches in several assignments have saved so far.
     ``think_ns``: what it is taken to cost to choose among cuts once more, 0.0 where that was never done.
     ``budget``: the session's.  ``earlier``: launches of the same kernel on other buffers, before these began.
+    ``expected``: how many of these there may be in all, by how many there were on other buffers.
     ``at_stake_ns``: what epochs of the cut in use were taken to cost in vain, as long as that may be so.
     ``planned_ns``: what it took to plan it, of launches that were all to come, and to begin it.
     ``untried``: how often the way in use was looked at and nothing had been measured yet.
@@ -106,6 +107,7 @@ class LaunchHistory:
     worth_ns: float = 0.0
     think_ns: float = 0.0
     earlier: int = 0
+    expected: int = 0
     at_stake_ns: float = 0.0
     planned_ns: float = 0.0
     untried: int = 0
@@ -192,6 +194,16 @@ class LaunchHistory:
         if is_smaller and other.assignments == 1 and other.shape is not None:
             self.launches = _SETTLED
             self.decide(other.shape, 1, other.why_fewer)
+
+    @property
+    def ahead(self) -> int:
+        """How many of these launches are likely to come: as many as there were, or were on other buffers."""
+        return max(self.launches, self.expected - self.launches, 1)
+
+    def follows(self, last: LaunchHistory) -> None:
+        """``last`` were those of the same kernel and size on other buffers, which may go on."""
+        self.rates.guessed.update(last.rates.known)
+        self.expected = max(last.launches, last.expected // 2)
 
     def begin_with(self, learnt: Learnt) -> None:
         """Begin as an earlier run ended; where that tried one member only, with what is known of that."""

@@ -51,7 +51,7 @@ def lent(loans: Loans, pool: Pool, read: Ticket | None = None) -> tuple[Loan, in
     """Something that is lent, and where it lies."""
     memory = pool.take(100)
     assert memory is not None
-    loan = Loan(TO, memory[:100], memory, True, Ticket(), read)
+    loan = Loan(TO, memory[:100], memory, pool.place(memory), True, Ticket(), read)
     loans.lend(loan, KEY, 0, 3)
     return loan, pool.place(loan.memory)
 

@@ -42,6 +42,7 @@ class Node:
         self.dependencies = Dependencies(64)
         self.buffer: object = 640
         self.issued: list[tuple[NodeRecord, list[Ticket], Ticket]] = []
+        self.names: list[int] = []
 
     def part(self, *operations: KeptOperation, holes: tuple[int, ...] = ()) -> Part:
         def used(kept: KeptUse) -> Use:
@@ -51,9 +52,10 @@ class Node:
         objects = {PROGRAM: "program", BUFFER: self.buffer}
         return Part(pickle.dumps(KeptPart(operations, holes)), [self.device], objects, used)
 
-    def issue(self, record: NodeRecord, wait: list[Ticket]) -> Ticket:
+    def issue(self, record: NodeRecord, wait: list[Ticket], name: int) -> Ticket:
         ticket = Ticket()
         self.issued.append((record, wait, ticket))
+        self.names.append(name)
         return ticket
 
 
@@ -65,10 +67,8 @@ def test_copies_have_other_keys_in_each_replay() -> None:
     )
     for number in (1, 2):
         part.replay(replay_name(number), b"", SEEN, {}, node.issue)
-    sent = [record.ticket for record, _, _ in node.issued if record.kind is RecordKind.SEND]
-    received = [record.fields[-1] for record, _, _ in node.issued if record.kind is RecordKind.RECEIVE]
-    assert sent == [replay_name(1) + 3, replay_name(2) + 3]
-    assert received == [replay_name(1) + 4, replay_name(2) + 4]
+    assert [(record.ticket, record.fields[-1]) for record, _, _ in node.issued] == 2 * [(3, 0), (0, 4)]
+    assert node.names == [replay_name(number) for number in (1, 1, 2, 2)]
 
 
 def test_operations_wait_for_those_of_this_replay_and_of_others_that_conflict() -> None:

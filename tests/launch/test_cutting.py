@@ -662,3 +662,18 @@ def test_what_loses_more_than_may_be_lost_runs_whole_and_what_earns_it_stays() -
     launches.now_ns = 10**12  # 2 % of the session's life has made good for it
     launches.history.recheck_at = launches.history.launches
     assert launches.assignments(costs, 1) == [4]
+
+
+@pytest.mark.parametrize(("before", "assignments"), [(1, 1), (30, 4)])
+def test_bytes_move_for_as_many_launches_as_there_were_on_other_buffers(
+    before: int, assignments: int
+) -> None:
+    launches = Launches()
+    launches.links.cost_ns = lambda source, target, nbytes: nbytes * 20.0  # type: ignore[method-assign]
+    launches.touch(launches.plan((GroupBox((0, 0, 0), GROUPS),)))  # all of it is on one member
+    group_ns = dict.fromkeys((1, 4), 2000.0)
+    last = launches.cutter.history()
+    last.rates.measured.update(group_ns)
+    last.launches = before
+    launches.history.follows(last)
+    assert len(launches.launch(group_ns).boxes) == assignments

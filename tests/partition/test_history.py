@@ -206,3 +206,19 @@ def test_launches_that_nothing_could_make_faster_are_hardly_measured() -> None:
             measured += history.is_sampled()
         found.append(measured)
     assert 40 <= found[0] <= 100 and found[1] <= 24, found
+
+
+def test_as_many_launches_are_expected_as_there_were_on_other_buffers_and_fewer_each_time_that_is_wrong() -> (
+    None
+):
+    first, short, other = (LaunchHistory(Rates(False)) for _ in range(3))
+    assert first.ahead == 1
+    first.launches = 100
+    short.follows(first)
+    assert short.ahead == 100
+    short.launches = 30
+    assert short.ahead == 70
+    other.follows(short)
+    assert other.ahead == 50
+    other.launches = 300
+    assert other.ahead == 300
