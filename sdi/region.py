@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -76,11 +76,11 @@ class Region:
 
     def at(self, base: int) -> Region:
         """The same elsewhere."""
-        return replace(self, base=base)
+        return Region(base, self.nbytes, self.levels)
 
     def moved(self, by: int) -> Region:
         """The same, that many bytes on."""
-        return replace(self, base=self.base + by)
+        return Region(self.base + by, self.nbytes, self.levels)
 
     def runs(self) -> Iterator[ByteRange]:
         """All runs, in order."""

@@ -6,9 +6,8 @@ send, and what is lost is known at once.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sdi.cluster.loopback import Loopback
@@ -111,26 +110,25 @@ class MixedTransport:
     def received(self, source: int, batch: memoryview, bulk_nbytes: int) -> Room | None:
         """What either transport has received, one batch at a time."""
         assert self._receiver is not None
-        with self._telling():
-            if source in self._lost:  # what it still says does not count
-                return Room(memoryview(bytearray(bulk_nbytes)), _nothing) if bulk_nbytes else None
-            self._heard.add(source)
-            return self._receiver.received(source, batch, bulk_nbytes)
+        with self._turn:
+            self._teller = threading.get_ident()
+            try:
+                if source in self._lost:  # what it still says does not count
+                    return Room(memoryview(bytearray(bulk_nbytes)), _nothing) if bulk_nbytes else None
+                self._heard.add(source)
+                return self._receiver.received(source, batch, bulk_nbytes)
+            finally:
+                self._teller = 0
 
     def lost(self, rank: int, why: str) -> None:
         """Either transport has lost ``rank``: told once."""
         assert self._receiver is not None
-        with self._telling():
-            if rank not in self._lost:
-                self._lost.add(rank)
-                self._receiver.lost(rank, why)
-
-    @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
         with self._turn:
             self._teller = threading.get_ident()
             try:
-                yield
+                if rank not in self._lost:
+                    self._lost.add(rank)
+                    self._receiver.lost(rank, why)
             finally:
                 self._teller = 0
 

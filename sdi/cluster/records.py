@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
+from typing import NamedTuple
 
 from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
 from sdi.region import Region
@@ -151,8 +151,7 @@ class DamagedBatch(ValueError):
     """What was received is no sequence of records."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRecord:
+class NodeRecord(NamedTuple):
     """``member``: on the node.  ``ticket``: see ``RecordKind``.  ``tail``: valid until acted on."""
 
     kind: RecordKind

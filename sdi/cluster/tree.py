@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
@@ -256,7 +256,7 @@ class Branch:
     def direct(self, record: NodeRecord) -> None:
         """A record that rank 0 sent to this node alone: acted on when all that was issued before is."""
         if self._held or not self._may_act(record):
-            self._held.append(replace(record, tail=bytes(record.tail)))
+            self._held.append(record._replace(tail=bytes(record.tail)))
         else:
             self._act_on(record)
         if self._waiting:
@@ -269,7 +269,7 @@ class Branch:
             return
         assert number == self._received + 1, f"replay {number} behind {self._received}"
         self._received = number
-        kept = replace(record, tail=bytes(record.tail))
+        kept = record._replace(tail=bytes(record.tail))
         if self._children:
             told = packed(kept.kind, 0, kept.ticket, kept.fields, kept.waits, kept.tail)
             for child in self._children:
@@ -324,7 +324,7 @@ class Branch:
             part = self._parts.get(number)
         if part is None:
             if number > self._received:  # told directly, it was quicker
-                kept = replace(record, tail=bytes(record.tail))
+                kept = record._replace(tail=bytes(record.tail))
                 self._early.setdefault(number, []).append((child, kept))
             return
         self._answer(number, part, child, record)

@@ -68,8 +68,9 @@ class CudaSignals:
         def start() -> None:
             check_range(region.span_nbytes, region.base, own.nbytes)
             here, word = PAGE_LOCKS.lock(memory), PAGE_LOCKS.lock(signal.word)
-            _copy((here, packed_like(region)), (own.address + region.base, region.at(0)), channel)
-            handle = channel.stream.handle
+            pitch, count = _rows(region)
+            there, handle = own.address + region.base, channel.stream.handle
+            copy_pitched((here, region.nbytes), (there, pitch), region.nbytes, count, handle)
             status = quick().cuStreamWriteValue32_v2(
                 handle, word, signal.number, CU_STREAM_WRITE_VALUE_DEFAULT
             )
@@ -98,7 +99,9 @@ class CudaSignals:
             handle = channel.stream.handle
             status = quick().cuStreamWaitValue32_v2(handle, word, signal.number, CU_STREAM_WAIT_VALUE_GEQ)
             check(status, "cuStreamWaitValue32")
-            _copy((own.address + region.base, region.at(0)), (here, packed_like(region)), channel)
+            pitch, count = _rows(region)
+            there = own.address + region.base, pitch
+            copy_pitched(there, (here, region.nbytes), region.nbytes, count, handle)
 
         return _untypical(self._lane.issue(channel, start, wait, SEEN, verdict=verdict))
 
@@ -110,12 +113,9 @@ def signals_of(ordinal: int, lane: CudaLane, channel: Callable[[str], Channel]) 
     return CudaSignals(lane, channel) if has_calls and device_attribute(ordinal, attribute) else None
 
 
-def _copy(to: tuple[int, Region], from_: tuple[int, Region], channel: Channel) -> None:
-    """Between addresses, each with how the runs lie from there on."""
-    (target, here), (source, there) = to, from_
-    pitch, count = here.levels[0] if here.levels else (here.nbytes, 1)
-    other, _ = there.levels[0] if there.levels else (there.nbytes, 1)
-    copy_pitched((target, pitch), (source, other), here.nbytes, count, channel.stream.handle)
+def _rows(region: Region) -> tuple[int, int]:
+    """From one run to the next, and how many there are."""
+    return region.levels[0] if region.levels else (region.nbytes, 1)
 
 
 def _upload(memory: HostBytes, address: int, region: Region, channel: Channel) -> None:
