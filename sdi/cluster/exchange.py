@@ -13,7 +13,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,7 @@ from sdi.cluster.shared import Mapped, Pool, word_at
 from sdi.cluster.staging import LENT_NBYTES, Staging
 from sdi.cluster.transport import Room, Transport
 from sdi.devices.base import Device
+from sdi.devices.capabilities import Capabilities
 from sdi.devices.copying import all_of, download, upload
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
@@ -76,16 +77,10 @@ class _Chunk:
         assert self.memory is not None
         return self.memory
 
-    def signalled(self) -> tuple[memoryview, Signal | None]:
-        """Where its bytes are, and with which signal.  Raises why they are not."""
-        if self.why is not None:
-            raise self.why
-        return self.bytes, self.signal
-
     def refute(self, why: BaseException) -> None:
         """It has arrived, and its bytes have not: whoever waits for them goes on, and fails."""
         self.why = why
-        if self.signal is not None:
+        if self.signal is not None and not self.signal.is_given():
             self.signal.give()
 
 
@@ -120,11 +115,19 @@ class Exchange:
         signals = device.signals
         return signals is not None and bool(self._pools) and signals.reaches(self._loans.words())
 
+    def facts_of(self, device: Device) -> Capabilities:
+        """What rank 0 is told of a member of this process."""
+        return replace(device.capabilities, signals=self.signals(device))
+
     def _is_signalled(self, device: Device, region: Region, other: int) -> bool:
-        """Whether a copy is so short that what counts is who waits for it, and ``device`` may do so."""
+        """Whether a copy is so short that what counts is who waits for it; the same at both ends."""
         signals = device.signals
         is_short = other in self._pools and region.total_nbytes <= SIGNALLED_NBYTES
         return is_short and signals is not None and signals.carries(region)
+
+    def believe(self) -> None:
+        """Signals count from now on, in all processes: none is under way.  At rank 0."""
+        self._loans.believe()
 
     # -- sending ------------------------------------------------------------------------------------------
 
@@ -142,7 +145,7 @@ class Exchange:
 
         ``is_signalled``: both this device and the one it is for ``signal``.
         """
-        if is_signalled and self._is_signalled(device, region, to):
+        if is_signalled and self._is_signalled(device, region, to) and not self._loans.is_in_doubt():
             signalled = self._send_signalled(device, buffer, region, wait, to, key)
             if signalled is not None:
                 return signalled
@@ -199,9 +202,8 @@ class Exchange:
         read.complete()
         if ticket.error is None:
             return
-        is_lent = self._loans.is_lent(loan)
-        self._send_failure(loan.to, key, 0, ticket.error, is_lent)
-        if not is_lent:
+        self._send_failure(loan.to, key, 0, ticket.error, loan.is_said)
+        if not loan.is_said:
             self._loans.end(loan)
 
     def _read(
@@ -287,9 +289,13 @@ class Exchange:
         wait: Sequence[Ticket],
         source: int,
         key: int,
+        is_signalled: bool = False,
     ) -> Ticket:
-        """Write the ``region`` that ``source`` sends to ``buffer``; the ticket says that it is there."""
-        if self._is_signalled(device, region, source):
+        """Write the ``region`` that ``source`` sends to ``buffer``; the ticket says that it is there.
+
+        ``is_signalled``: see ``send``.
+        """
+        if is_signalled and self._is_signalled(device, region, source):
             return self._receive_signalled(device, buffer, region, wait, source, key)
         writes: list[tuple[ByteRange, Ticket]] = []
         for at, part in chunks(region):
@@ -325,7 +331,18 @@ class Exchange:
         assert device.signals is not None
         chunk = self._chunk(source, key, 0, region.total_nbytes, may_be_lent=True)
         before = [*wait, chunk.arrived]
-        ticket = device.signals.receive(buffer, region, before, chunk.signalled, lambda: chunk.why)
+
+        def came() -> tuple[memoryview, Signal | None]:
+            if (why := verdict()) is not None:
+                raise why
+            return chunk.bytes, chunk.signal
+
+        def verdict() -> BaseException | None:
+            if chunk.why is None and chunk.signal is not None and self._loans.is_in_doubt():
+                return DeviceFailed(f"rank {source}", "it may have gone on with what it never got")
+            return chunk.why
+
+        ticket = device.signals.receive(buffer, region, before, came, verdict)
         join([ticket, chunk.arrived], partial(self._used, source, key, 0, chunk))
         device.flush()
         return ticket
@@ -426,11 +443,11 @@ class Exchange:
         spread.complete(arrived.error)
 
     def _used(self, source: int, key: int, at: int, chunk: _Chunk, _: BaseException | None) -> None:
+        self._came(source, key, at, chunk.arrived)  # before its word can be another's
         if chunk.place != IN_BATCH:
             self._loans.give_back(source, chunk.place, is_awaited=chunk.signal is None)
         elif chunk.arrived.error is None:
             self._staging.give(chunk.bytes)
-        self._came(source, key, at, chunk.arrived)
 
     def _came(self, source: int, key: int, at: int, _: Ticket) -> None:
         """Nothing more is to be known of this part of the copy."""
@@ -509,6 +526,8 @@ class Exchange:
         if chunk.memory is None:
             chunk.memory, chunk.place = memory, place
             chunk.signal = Signal(word, number) if number else None
+        elif number:
+            raise DamagedBatch(f"rank {source} gives a signal for what is to be there")
         else:  # it was said before where they are to be
             chunk.memory[:] = memory
             self._loans.give_back(source, place)
@@ -517,19 +536,29 @@ class Exchange:
     def _has_failed(self, source: int, key: int, at: int, tail: bytes | memoryview, is_refuted: bool) -> None:
         """The chunk that begins ``at`` does not come: the copy failed at its other end."""
         why = failure_of(tail) or DeviceFailed(f"rank {source}", "a copy failed")
-        with self._lock:
-            known = self._coming.get((source, key), {}).get(at)
-        if known is None and not is_refuted:
-            known = self._chunk(source, key, at, 0, may_be_lent=True)
-        if known is not None:
-            _fail([known], why)
+        if is_refuted:
+            with self._lock:
+                known = self._coming.get((source, key), {}).get(at)
+                self._refute([known] if known is not None else [], why)
+        else:
+            _fail([self._chunk(source, key, at, 0, may_be_lent=True)], why)
+
+    def _refute(self, parts: Sequence[_Chunk], why: Exception) -> None:
+        """What has arrived of them does not count.  The caller has the lock, and they are still coming.
+
+        What others were sent meanwhile may hang on it, and they can't know: it is in doubt first.
+        """
+        signalled = [chunk for chunk in parts if chunk.signal is not None]
+        if signalled:
+            self._loans.doubt()
+        for chunk in signalled:
+            chunk.refute(why)
 
     def abandon(self) -> None:
-        """No signal is waited for any more: devices are closed, perhaps not all at once."""
-        why = DeviceFailed("a node", "the session has ended")
+        """No signal is waited for any more: devices are closed, perhaps not all at once.  Any thread."""
+        why = DeviceFailed("a node", "the session has ended, or it hangs")
         with self._lock:
-            parts = [chunk for parts in self._coming.values() for chunk in parts.values()]
-        _fail([chunk for chunk in parts if chunk.signal is not None], why)
+            self._refute([chunk for parts in self._coming.values() for chunk in parts.values()], why)
 
     def lost(self, rank: int, why: DeviceFailed) -> None:
         """Nothing comes from ``rank`` any more."""
@@ -537,6 +566,7 @@ class Exchange:
             self._lost[rank] = why
             keys = [key for key in self._coming if key[0] == rank]
             parts = [chunk for key in keys for chunk in self._coming.pop(key).values()]
+            self._refute(parts, why)
         _fail(parts, why)
         self._loans.lost(rank)
 
@@ -545,8 +575,6 @@ def _fail(parts: Sequence[_Chunk], why: Exception) -> None:
     for chunk in parts:
         if not chunk.arrived.done:
             chunk.arrived.complete(why)
-        elif chunk.signal is not None:
-            chunk.refute(why)
 
 
 def _since_arrival(written: Ticket, arrived: Ticket) -> Ticket:

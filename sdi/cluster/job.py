@@ -239,6 +239,7 @@ class Job:
             for position, (each, (_, number, _)) in enumerate(zip(facts, members.members, strict=True)):
                 told = replace(each, node=rank, is_near=node.is_near, hop_ns=node.hop_ns)
                 found.append((number, RemoteDevice(node, position, told)))
+        self.exchange.believe()
         self._members = [device for _, device in sorted(found, key=lambda each: each[0])]
         return [*self._members]
 

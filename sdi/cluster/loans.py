@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sdi.cluster.records import RecordKind, packed
-from sdi.cluster.shared import Mapped, words_nbytes
+from sdi.cluster.shared import Mapped, word_at, words_nbytes
 from sdi.cluster.staging import Staging
 from sdi.cluster.transport import Transport
 from sdi.devices.ticket import Ticket
@@ -27,7 +27,7 @@ class Loan:
     """``memory`` of this process' pool that ``to`` reads until it is ``returned``.
 
     ``is_last``: no later chunk of the copy lies there too; ``whole``: what was taken of the pool; ``place``:
-    where that is.  ``read``: is done when nothing is written there any more.
+    where that is.  ``read``: is done when nothing is written there any more.  ``is_said``: to ``to``.
     """
 
     to: int
@@ -37,6 +37,7 @@ class Loan:
     is_last: bool
     returned: Ticket
     read: Ticket | None = None
+    is_said: bool = False
     is_over: bool = False
 
 
@@ -66,6 +67,27 @@ class Loans:
         assert self._staging.pool is not None
         return self._staging.pool.place(memory)
 
+    def _doubts(self) -> memoryview:
+        """The word of rank 0's pool that says whether signals count."""
+        first = self.pools.get(0)
+        if first is not None:
+            return first.view(*word_at(0))
+        assert self._staging.pool is not None
+        return self._staging.pool.word(0)
+
+    def doubt(self) -> None:
+        """Some process goes on with what it never got, and so may all that hear of it by signals."""
+        self._doubts()[:] = b"\1\0\0\0"
+
+    def believe(self) -> None:
+        """Nothing of the kind is under way."""
+        if self.pools:
+            self._doubts()[:] = bytes(4)
+
+    def is_in_doubt(self) -> bool:
+        """Whether a signal that was given, by anybody, says nothing."""
+        return self._doubts()[0] != 0
+
     def ring(self, to: int, sizes: Sequence[int]) -> list[memoryview]:
         """Memory for chunks of these sizes that are lent to ``to``, each for every so manieth; none where
         ``to`` can't read it.
@@ -85,6 +107,7 @@ class Loans:
         with self._lock:
             is_lost = loan.to in self._lost
             if not is_lost:
+                loan.is_said = True
                 self._lent[loan.place] = loan
                 self._transport.traffic[loan.to].shared_nbytes += loan.memory.nbytes
         if is_lost:
@@ -126,11 +149,6 @@ class Loans:
         if loan.is_last:
             self._staging.give(loan.whole)
         loan.returned.complete()
-
-    def is_lent(self, loan: Loan) -> bool:
-        """Whether it was said to somebody who has not returned it."""
-        with self._lock:
-            return self._lent.get(loan.place) is loan
 
     def returned(self, place: int) -> None:
         """What was lent there is not needed any more."""

@@ -7,12 +7,15 @@ send, and what is lost is known at once.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from sdi.cluster.loopback import Loopback
 from sdi.cluster.near import Met
 from sdi.cluster.transport import Receiver, Room, Traffic, Transport
+
+_HANGS_NS = 10_000_000_000
 
 
 class MixedTransport:
@@ -32,6 +35,7 @@ class MixedTransport:
         self._receiver: Receiver | None = None
         self._turn: Final = threading.Lock()
         self._teller = 0  # the thread that has the turn
+        self._since_ns = 0  # when it was last told of something received
         self._lost: Final[set[int]] = set()
         self._heard: set[int] = set()
         self._is_polled: Callable[[], bool] | None = None
@@ -111,7 +115,7 @@ class MixedTransport:
         """What either transport has received, one batch at a time."""
         assert self._receiver is not None
         with self._turn:
-            self._teller = threading.get_ident()
+            self._teller, self._since_ns = threading.get_ident(), time.monotonic_ns()
             try:
                 if source in self._lost:  # what it still says does not count
                     return Room(memoryview(bytearray(bulk_nbytes)), _nothing) if bulk_nbytes else None
@@ -120,11 +124,17 @@ class MixedTransport:
             finally:
                 self._teller = 0
 
+    def hangs(self) -> bool:
+        """Whether something has been told of for so long that the driver may wait for another process, of
+        whose end nobody can be told meanwhile.
+        """
+        return self._teller != 0 and time.monotonic_ns() - self._since_ns > _HANGS_NS
+
     def lost(self, rank: int, why: str) -> None:
         """Either transport has lost ``rank``: told once."""
         assert self._receiver is not None
         with self._turn:
-            self._teller = threading.get_ident()
+            self._teller, self._since_ns = threading.get_ident(), time.monotonic_ns()
             try:
                 if rank not in self._lost:
                     self._lost.add(rank)

@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -176,6 +175,8 @@ class Node:
 
     def beat(self) -> None:
         """Say that this node is there, if it has something to do and said nothing since the last time."""
+        if self._transport.hangs():
+            self._exchange.abandon()
         said = self._transport.traffic[ROOT].messages
         if (self._pending or self._answering) and said == self._said:
             self._transport.send(ROOT, packed(RecordKind.BEAT, 0, 0))
@@ -383,8 +384,7 @@ class Node:
         self._close()
         self._before = copied(self._transport.traffic)
         self._devices = self._open_members(bytes(record.tail), self._polling)
-        signals = self._exchange.signals
-        return pickle.dumps([replace(d.capabilities, signals=signals(d)) for d in self._devices])
+        return pickle.dumps([self._exchange.facts_of(device) for device in self._devices])
 
     def _traffic(self) -> dict[int, Traffic]:
         """What was sent since the session began."""
@@ -511,7 +511,7 @@ class Node:
             _, *region, to, _ = record.fields
             self._exchange.refuse(region_of(*region), to, name + record.ticket, error)
         elif record.kind is RecordKind.RECEIVE:
-            _, *region, source, key = record.fields
+            _, *region, _, source, key = record.fields
             self._exchange.drop(region_of(*region), source, name + key)
 
     def _object(self, name: int) -> object:
@@ -537,17 +537,17 @@ class Node:
                 return device.launch(bound, (gx, gy, gz), (lx, ly, lz), dimensions, wait)
             case RecordKind.SEND:
                 buffer, *strided, to, is_signalled = fields
-                sent, own, key = region_of(*strided), self._buffer(buffer), name + record.ticket
-                return self._exchange.send(device, own, sent, wait, to, key, bool(is_signalled))
+                over, own, key = region_of(*strided), self._buffer(buffer), name + record.ticket
+                return self._exchange.send(device, own, over, wait, to, key, is_signalled > 0)
             case RecordKind.GATHER:
                 buffer, offset, nbytes, place = fields
                 memory = memoryview(bytearray(nbytes))
                 self._gathered.append((place, memory))
                 return download(device, self._buffer(buffer), offset, memory, wait)
             case RecordKind.RECEIVE:
-                buffer, *strided, source, key = fields
-                over, own = region_of(*strided), self._buffer(buffer)
-                return self._exchange.receive(device, own, over, wait, source, name + key)
+                buffer, *strided, is_signalled, source, key = fields
+                over, own, key = region_of(*strided), self._buffer(buffer), name + key
+                return self._exchange.receive(device, own, over, wait, source, key, is_signalled > 0)
             case RecordKind.UPLOAD | RecordKind.DOWNLOAD:
                 return self._copy_host(device, record, wait)
             case RecordKind.COPY:

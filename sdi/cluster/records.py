@@ -85,7 +85,8 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.CREATE_IMAGE: "8Q",  # an ImageShape
     RecordKind.SEND: "7Q",  # buffer, offset, rows' count, nbytes and pitch, to whom, whether devices wait
     RecordKind.GATHER: "4Q",  # of parts: buffer, offset, nbytes, where in the root buffer they belong
-    RecordKind.RECEIVE: "7Q",  # buffer, offset, rows' count, nbytes and pitch, from whom, the copy's key
+    # buffer, offset, rows' count, nbytes and pitch, whether devices wait, from whom, the copy's key
+    RecordKind.RECEIVE: "8Q",
     RecordKind.PEER_COPY: "8Q",  # its member, source, offset, target, offset, rows' count, nbytes and pitch
     RecordKind.COPY: "2Q",  # source, target; tail: regions
     RecordKind.FILL: "3Q",  # buffer, offset, nbytes; tail: the pattern

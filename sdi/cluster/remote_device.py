@@ -83,6 +83,7 @@ class CopyEnds(Protocol):
         wait: Sequence[Ticket],
         source: int,
         key: int,
+        is_signalled: bool = False,
     ) -> Ticket:
         """See ``Exchange.receive``."""
 
@@ -274,9 +275,15 @@ class RemoteDevice:
         return self._operations.issue(kind, self.number, fields, wait, on_host=True)
 
     def _receive(
-        self, buffer: DeviceBuffer, region: Region, wait: Sequence[Ticket], source: int, key: int
+        self,
+        buffer: DeviceBuffer,
+        region: Region,
+        wait: Sequence[Ticket],
+        source: int,
+        key: int,
+        is_signalled: bool = False,
     ) -> Ticket:
-        fields = (cast(_Made, buffer).name, *fields_of(region), source, key)
+        fields = (cast(_Made, buffer).name, *fields_of(region), int(is_signalled), source, key)
         return self._issue(RecordKind.RECEIVE, fields, wait)
 
     def _copy_peer(
@@ -295,7 +302,7 @@ class RemoteDevice:
         if not isinstance(device, RemoteDevice):
             signals = self.capabilities.signals and node.exchange.signals(device)
             left = node.exchange.send(device, from_, there, leave, node.rank, key, signals)
-            return left, self._receive(to, here, arrive, ROOT, key)
+            return left, self._receive(to, here, arrive, ROOT, key, signals)
         other, name = device._operations, cast(_Made, from_).name
         if other is node:
             both = (device.number, name, there.base, cast(_Made, to).name, *fields_of(here))
@@ -304,7 +311,7 @@ class RemoteDevice:
         signals = self.capabilities.signals and device.capabilities.signals
         fields = (name, *fields_of(there), node.rank, int(signals))
         left = other.issue(RecordKind.SEND, device.number, fields, leave, name=key)
-        return left, self._receive(to, here, arrive, other.rank, key)
+        return left, self._receive(to, here, arrive, other.rank, key, signals)
 
     def send_to(
         self,
@@ -327,7 +334,7 @@ class RemoteDevice:
         signals = self.capabilities.signals and node.exchange.signals(target.device)
         fields = (cast(_Made, source.memory).name, *fields_of(source.here(region)), ROOT, int(signals))
         left = node.issue(RecordKind.SEND, self.number, fields, leave, name=key)
-        return left, node.exchange.receive(target.device, to, here, arrive, node.rank, key)
+        return left, node.exchange.receive(target.device, to, here, arrive, node.rank, key, signals)
 
     def fill(
         self,

@@ -99,9 +99,12 @@ class OwnEnds:
         wait: Sequence[Ticket],
         source: int,
         key: int,
+        is_signalled: bool = False,
     ) -> Ticket:
         receive = self._exchange.receive
-        return self._write(key, lambda waits, name: receive(device, buffer, region, waits, source, name))
+        return self._write(
+            key, lambda waits, name: receive(device, buffer, region, waits, source, name, is_signalled)
+        )
 
     def receive_host(self, host: HostBytes, region: Region, source: int, key: int) -> Ticket:
         raise NotKept("what it brings to the host")

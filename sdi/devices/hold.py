@@ -6,8 +6,9 @@ hangs when a command waits for one that has failed, and a blocked command in an 
 that do not depend on it.  [M] A hop between two members costs the same within the noise (alternating runs on
 two busy cores: held 41-105 us, through a user event 24-124 us).
 
-No deadlock: the driver only ever has operations that can run, and a held operation waits only for tickets
-that existed before it was issued, so that the waits form no cycle.
+No deadlock: the driver only ever has operations that can run, or wait for what a device of another process
+was given before (``signals.py``), and a held operation waits only for tickets that existed before it was
+issued, so that the waits form no cycle.
 """
 
 from __future__ import annotations

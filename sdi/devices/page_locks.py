@@ -226,6 +226,12 @@ class PageLocks:
             self._refused = True
             _log.warning("host memory is not page-locked, copies take several times longer: %s", cause)
 
+    def offers(self, host: memoryview) -> bool:
+        """Whether all of ``host`` may be locked."""
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(host))
+        with self._changing:
+            return self._driver is not None and self._region(begin, begin + host.nbytes) is not None
+
     def lock(self, host: memoryview) -> int:
         """Lock all of ``host`` now; its address.  Raises DeviceFailed, also outside of every region."""
         begin = ctypes.addressof(ctypes.c_char.from_buffer(host))

@@ -67,10 +67,10 @@ def is_taken_again(pool: Pool, place: int) -> bool:
 
 def test_it_is_taken_again_when_it_was_returned(loans: Loans, pool: Pool, told: _Told) -> None:
     loan, place = lent(loans, pool)
-    assert told.batches == [[(RecordKind.DATA, (0, 100, place, 3))]] and loans.is_lent(loan)
+    assert told.batches == [[(RecordKind.DATA, (0, 100, place, 3))]] and loan.is_said
     assert not is_taken_again(pool, place)
     loans.returned(place)
-    assert loan.returned.done and not loans.is_lent(loan) and is_taken_again(pool, place)
+    assert loan.returned.done and is_taken_again(pool, place)
 
 
 def test_what_is_returned_while_a_device_may_write_there_is_taken_again_after_that(

@@ -63,7 +63,7 @@ def test_copies_have_other_keys_in_each_replay() -> None:
     node = Node()
     part = node.part(
         operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2, 0), True),
-        operation(RecordKind.RECEIVE, 0, (1, 0, 1, 64, 64, 2, 4), False),
+        operation(RecordKind.RECEIVE, 0, (1, 0, 1, 64, 64, 0, 2, 4), False),
     )
     for number in (1, 2):
         part.replay(replay_name(number), b"", SEEN, {}, node.issue)
@@ -126,7 +126,7 @@ def test_copies_go_out_where_a_launch_has_a_buffer_that_was_not_made() -> None:
 
 def test_a_copy_in_parts_is_done_when_all_are_and_fails_with_any() -> None:
     node = Node()
-    parts = tuple(KeptRecord(RecordKind.RECEIVE, 0, 0, (1, 0, 1, 32, 32, 2, key), b"") for key in (4, 5))
+    parts = tuple(KeptRecord(RecordKind.RECEIVE, 0, 0, (1, 0, 1, 32, 32, 0, 2, key), b"") for key in (4, 5))
     part = node.part(KeptOperation(parts, (use(1, False),)), operation(RecordKind.COPY, 0, (1, 2), True))
     (received, read), _ = part.replay(replay_name(1), b"", SEEN, {}, node.issue)
     assert [wait for _, wait, _ in node.issued] == [[], [], [received]], "one does not wait for the other"

@@ -37,10 +37,10 @@ from sdi.devices.cuda.images import CudaImage, image_formats
 from sdi.devices.cuda.info import VENDOR
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, PeerRoute
-from sdi.devices.cuda.memory import CudaBuffer, OwnHostMemory, check_range
+from sdi.devices.cuda.memory import CudaBuffer, DeviceMemory, OwnHostMemory, check_range
 from sdi.devices.cuda.native import CudaNative
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaMemberProgram, CudaPrograms
-from sdi.devices.cuda.signals import signals_of
+from sdi.devices.cuda.signals import CudaSignals, signals_of
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape
 from sdi.devices.issue import MEASURED, Timing
@@ -48,7 +48,6 @@ from sdi.devices.join import united
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.polling import Polling
-from sdi.devices.signals import Signals
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
 from sdi.ndrange import Int3
@@ -86,6 +85,7 @@ class CudaDevice:
         self.memory: MemoryShare = MemoryShare(name, memory_nbytes)
         self.ask: Ask = nvidia_answers
         self._buffers: set[CudaBuffer] = set()
+        self._unfreed: list[DeviceMemory] = []
         self._opening: Final = threading.Lock()
         self._context: Final = CudaContext(gpu.ordinal, name)
         self._channels: dict[str, Channel] = {}
@@ -115,7 +115,7 @@ class CudaDevice:
         return channel
 
     @functools.cached_property
-    def signals(self) -> Signals | None:
+    def signals(self) -> CudaSignals | None:
         """See ``Device``; found out when it is first asked for."""
         return signals_of(self.gpu.ordinal, self._lane, self._channel)
 
@@ -135,7 +135,15 @@ class CudaDevice:
         asked = self.memory.asked(nbytes)
         try:
             with self._context.pushed():
-                memory = drv.mem_alloc(nbytes)
+                if self._unfreed and not self._may_wait():
+                    self._free_all()
+                try:
+                    memory = drv.mem_alloc(nbytes)
+                except drv.Error:
+                    if not self._unfreed:
+                        raise
+                    self._free_all()
+                    memory = drv.mem_alloc(nbytes)
         except drv.Error as cause:
             if self.is_lost():
                 raise DeviceLost(self.capabilities.name, str(cause)) from cause
@@ -179,12 +187,24 @@ class CudaDevice:
         if own.memory is None:
             return
         self.memory.give(own.nbytes)
+        self._unfreed.append(own.memory)
+        if self._may_wait():
+            return
         try:
             with self._context.pushed():
-                own.memory.free()
+                self._free_all()
         except drv.Error as cause:
             # Of a lost member nothing can be freed; what is wrong otherwise shows in what comes next.
             _log.debug("%s: a buffer is not freed: %s", self.capabilities.name, cause)
+
+    def _may_wait(self) -> bool:
+        """Whether the driver would wait for another process before it frees anything."""
+        return "signals" in self.__dict__ and self.signals is not None and self.signals.may_wait()
+
+    def _free_all(self) -> None:
+        """Give back what is not used any more."""
+        while self._unfreed:
+            self._unfreed.pop().free()
 
     def host_bytes(self, buffer: DeviceBuffer) -> HostBytes | None:
         return None

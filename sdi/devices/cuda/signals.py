@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final, cast
 
 from sdi.devices.cuda.channel import Channel
 from sdi.devices.cuda.driver import MAX_PITCH, check, copy_pitched, device_attribute, drv, quick
 from sdi.devices.cuda.lane import CudaLane
-from sdi.devices.cuda.memory import CudaBuffer, check_range
+from sdi.devices.cuda.memory import CudaBuffer, blocks_of, check_range
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.issue import SEEN
 from sdi.devices.page_locks import PAGE_LOCKS
@@ -39,6 +40,7 @@ class CudaSignals:
         self._lane: Final = lane
         self._channel: Final = channel
         self._reaches: bool | None = None
+        self._is_used = False
 
     def reaches(self, words: Sequence[HostBytes]) -> bool:
         if self._reaches is None:
@@ -68,9 +70,10 @@ class CudaSignals:
         def start() -> None:
             check_range(region.span_nbytes, region.base, own.nbytes)
             here, word = PAGE_LOCKS.lock(memory), PAGE_LOCKS.lock(signal.word)
-            pitch, count = _rows(region)
-            there, handle = own.address + region.base, channel.stream.handle
-            copy_pitched((here, region.nbytes), (there, pitch), region.nbytes, count, handle)
+            handle = channel.stream.handle
+            for there, packed, nbytes, count in _pieces(memory, region):
+                from_ = own.address + region.base + there, _pitch(region)
+                copy_pitched((here + packed, region.nbytes), from_, nbytes, count, handle)
             status = quick().cuStreamWriteValue32_v2(
                 handle, word, signal.number, CU_STREAM_WRITE_VALUE_DEFAULT
             )
@@ -92,18 +95,32 @@ class CudaSignals:
         def start() -> None:
             check_range(region.span_nbytes, region.base, own.nbytes)
             memory, signal = came()
-            if signal is None:
-                _upload(memory, own.address, region, channel)
-                return
-            here, word = PAGE_LOCKS.lock(memory), PAGE_LOCKS.lock(signal.word)
             handle = channel.stream.handle
-            status = quick().cuStreamWaitValue32_v2(handle, word, signal.number, CU_STREAM_WAIT_VALUE_GEQ)
-            check(status, "cuStreamWaitValue32")
-            pitch, count = _rows(region)
-            there = own.address + region.base, pitch
-            copy_pitched(there, (here, region.nbytes), region.nbytes, count, handle)
+            if signal is None and not PAGE_LOCKS.offers(memory):
+                for part, run in zip(packed_like(region).runs(), region.runs(), strict=True):
+                    host = memory[part.start : part.stop]
+                    drv.memcpy_htod_async(own.address + run.start, host, channel.stream)
+                return
+            here = PAGE_LOCKS.lock(memory)
+            if signal is not None:
+                word = PAGE_LOCKS.lock(signal.word)
+                status = quick().cuStreamWaitValue32_v2(handle, word, signal.number, CU_STREAM_WAIT_VALUE_GEQ)
+                check(status, "cuStreamWaitValue32")
+                self._is_used = True
+            try:
+                for there, packed, nbytes, count in _pieces(memory, region):
+                    to = own.address + region.base + there, _pitch(region)
+                    copy_pitched(to, (here + packed, region.nbytes), nbytes, count, handle)
+            except DeviceFailed:
+                if signal is not None:
+                    signal.give()  # nobody else knows of this wait
+                raise
 
         return _untypical(self._lane.issue(channel, start, wait, SEEN, verdict=verdict))
+
+    def may_wait(self) -> bool:
+        """Whether a stream may be waiting for another process, whatever that does."""
+        return self._is_used and bool(self._channel("peer").pending)
 
 
 def signals_of(ordinal: int, lane: CudaLane, channel: Callable[[str], Channel]) -> CudaSignals | None:
@@ -113,15 +130,23 @@ def signals_of(ordinal: int, lane: CudaLane, channel: Callable[[str], Channel]) 
     return CudaSignals(lane, channel) if has_calls and device_attribute(ordinal, attribute) else None
 
 
-def _rows(region: Region) -> tuple[int, int]:
-    """From one run to the next, and how many there are."""
-    return region.levels[0] if region.levels else (region.nbytes, 1)
+def _pitch(region: Region) -> int:
+    """From one run to the next."""
+    return region.levels[0][0] if region.levels else region.nbytes
 
 
-def _upload(memory: HostBytes, address: int, region: Region, channel: Channel) -> None:
-    """Bytes that are there, of memory that need not be page-locked: the driver takes those at once."""
-    for part, run in zip(packed_like(region).runs(), region.runs(), strict=True):
-        drv.memcpy_htod_async(address + run.start, memory[part.start : part.stop], channel.stream)
+def _pieces(memory: HostBytes, region: Region) -> list[tuple[int, int, int, int]]:
+    """A copy between a region and ``memory`` in pieces of which each is in one slab: their offsets from the
+    region's base and in ``memory``, and so many runs of so many bytes.
+    """
+    packed = packed_like(region)
+    if PAGE_LOCKS.is_within_slab(memory):
+        return [(0, 0, region.nbytes, region.num_runs)]
+    stops = [part.stop for part in PAGE_LOCKS.parts(memory)]
+    if not region.levels:
+        return [(at, at, stop - at, 1) for at, stop in pairwise([0, *stops])]
+    pitch, blocks = _pitch(region), blocks_of(packed, stops)
+    return [(at // region.nbytes * pitch + at % region.nbytes, at, n, count) for at, n, count in blocks]
 
 
 def _untypical(ticket: Ticket) -> Ticket:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import pytest
 
+from sdi import limits
 from sdi.cluster.shared import Pool
 from sdi.devices.copying import download, upload
+from sdi.devices.cuda import signals
 from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.handles import DeviceBuffer
+from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.devices.signals import Signal, Signals
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
@@ -62,6 +67,34 @@ def loan(pool: Pool, nbytes: int) -> tuple[memoryview, Signal]:
     assert memory is not None
     word = pool.word(pool.place(memory))
     return memory[:nbytes], Signal(word, int.from_bytes(word, "little") + 1)
+
+
+@pytest.mark.parametrize(
+    "region", [Region(8, 3000), Region(8, 100, ((256, 40),)), Region(8, 7, ((7, 300),))], ids=str
+)
+def test_no_piece_of_a_copy_is_in_two_slabs(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver knows each by itself."""
+    locks, made = PageLocks(), mmap.mmap(-1, 3 * SLAB_NBYTES, flags=mmap.MAP_PRIVATE | limits.MAP_NORESERVE)
+    monkeypatch.setattr(signals, "PAGE_LOCKS", locks)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(made))
+    locks.use((lambda address, nbytes: None, lambda address: None))
+    locks.offer(begin, 3 * SLAB_NBYTES)
+    edge = (begin // SLAB_NBYTES + 1) * SLAB_NBYTES - begin
+    for slab in (edge - 4096, edge):  # one call of the driver each
+        locks.lock(memoryview(made)[slab : slab + 10])
+    own = np.arange(1 << 16, dtype=np.uint16).view(np.uint8)
+    wanted = b"".join(own[run.start : run.stop].tobytes() for run in region.runs())
+    for before in (0, 1, 99, 100, 101, 1000, region.total_nbytes):
+        packed = np.zeros(region.total_nbytes, np.uint8)
+        memory = memoryview(made)[edge - before : edge - before + packed.nbytes]
+        for there, at, nbytes, count in signals._pieces(memory, region):
+            for row in range(count):
+                here = at + row * region.nbytes
+                assert here + nbytes <= before or here >= before
+                from_ = region.base + there + row * signals._pitch(region)
+                packed[here : here + nbytes] = own[from_ : from_ + nbytes]
+        assert packed.tobytes() == wanted
+    locks.withdraw(begin)
 
 
 def failure(ticket: Ticket) -> BaseException:
