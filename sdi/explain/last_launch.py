@@ -27,8 +27,11 @@ class Explained:
 
 
 def explained(counters: Counters) -> dict[str, Explained]:
-    """Of each kernel that was built to be explained, by name.  Takes milliseconds."""
-    found = ((name, last.kernel.note, last) for name, last in counters.last.items())
+    """Of each kernel that was built to be explained, by name.
+
+    Takes milliseconds, or as long as it takes to parse the programs that were known from earlier runs.
+    """
+    found = ((name, last.kernel.note and last.kernel.note(), last) for name, last in counters.last.items())
     nodes = counters.nodes if len({*counters.nodes}) > 1 else ()
     return {
         name: _explained(note, last, nodes, _rows(counters.patterns.get(name, {})))

@@ -273,7 +273,7 @@ class Kernel:
         self.cases = argument_cases(analyses, self.shaping)
         for argument, cases in self.cases.items():
             self.shaping[argument] &= ~cases.bits
-        self.note: object = None
+        self.note: Callable[[], object] | None = None
         self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent()
         self._histories: Recent[LaunchHistoryKey, LaunchHistory] = Recent()
         self._last_history: tuple[LaunchHistoryKey, LaunchHistory] | None = None

@@ -254,7 +254,9 @@ def test_a_launch_that_is_cut_anew_or_measured_is_not_issued_as_before(
 
 def test_launches_that_are_explained_are_all_looked_at(app: Application) -> None:
     a = app.buffer()
-    app.client.session._launcher._builds[app.build].kernels[GROW].note = KernelNote("grow", 1, "", "", ())
+    app.client.session._launcher._builds[app.build].kernels[GROW].note = lambda: KernelNote(
+        "grow", 1, "", "", ()
+    )
     for _ in range(6):
         app.grow(a)
     assert app.ordinary() == 6

@@ -6,11 +6,13 @@ It runs on a build thread.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -126,8 +128,7 @@ def build(source: str, options: str, directory: str, target: Target) -> Build:
     Raises BuildError with the whole log.
     """
     name = name_of(source, options, directory, target.language)
-    known = None if target.note is not None else find(name)  # notes are made from the tree
-    if known is not None:
+    if (known := find(name)) is not None:
         return _for_members(known, target)
     seen = FilesSeen()
     compiled = compile_source(source, options, directory or None, target.language, seen)
@@ -161,9 +162,8 @@ def link(objects: Sequence[bytes], options: str, target: Target) -> Build | Comp
     if is_library:
         return Compiled(pack_objects(found), "")
     name = name_of_linked(found, flags, target.language)
-    known = None if target.note is not None else find(name)
     try:
-        if known is not None:
+        if (known := find(name)) is not None:
             return _for_members(known, target)
         linked = merge(found, target.language, flags)
         compiled = compile_text(linked, "", target.language, linked=True)
@@ -184,8 +184,7 @@ def rebuild(data: bytes, target: Target) -> Build:
     objects = unpack_objects(data)
     try:
         linked = merge(objects, target.language)
-        known = None if target.note is not None else find_object(name_of_object(linked, target.language))
-        if known is not None:
+        if (known := find_object(name_of_object(linked, target.language))) is not None:
             return _for_members(known, target)
         made, found = _analysed_for_members(compile_text(linked, "", target.language), target)
     except BuildError as error:
@@ -203,7 +202,7 @@ def _analysed_for_members(compiled: CompiledProgram, target: Target) -> tuple[Bu
             compiled.text, compiled.member_options, has_variables, target.devices
         )
     found = analysis.result()
-    return _made(found, programs, target, compiled), found
+    return _made(found, programs, target), found
 
 
 def _for_members(found: Analysed, target: Target) -> Build:
@@ -214,16 +213,8 @@ def _for_members(found: Analysed, target: Target) -> Build:
     return _made(found, programs, target)
 
 
-def _made(
-    found: Analysed,
-    programs: tuple[DeviceProgram | None, ...],
-    target: Target,
-    compiled: CompiledProgram | None = None,
-) -> Build:
-    """``compiled``: what was analysed, where kernels get notes.
-
-    A kernel that a member's driver does not find by its name is none, as on that driver; the log says so.
-    """
+def _made(found: Analysed, programs: tuple[DeviceProgram | None, ...], target: Target) -> Build:
+    """A kernel that a member's driver does not find by its name is none, as there; the log says so."""
     for model in found.kernels:
         if model.why_whole.endswith(TOO_MUCH):
             _log.warning("kernel %s runs whole on one member: %s", model.name, model.why_whole)
@@ -242,15 +233,23 @@ def _made(
         own = [each if isinstance(each, KernelFacts) else weakest for each in of_members]
         facts.append((weakest,) if target.is_image else tuple(own))
         kernels.append(Kernel(model, access, found.has_global_variables))
-    if target.note is not None and compiled is not None:
+    if target.note is not None:
+        again = functools.cache(lambda: compile_text(found.object, "", target.language))
         for kernel in kernels:
-            kernel.note = target.note(compiled, kernel.model, kernel.access)
+            kernel.note = partial(_noted, target.note, again, kernel.model, kernel.access)
     silent = programs[0]
     if target.verified and "printf" in found.text:
         options = " ".join([f"-cl-std={found.object.standard}", *found.object.flags])
         quiet = compile_source(found.object.text, options + _SILENCE, "/", target.language)
         silent = _built(devices[0], quiet.text, quiet.member_options)
     return Build(tuple(kernels), tuple(facts), programs, log, silent, pack_objects([found.object]))
+
+
+def _noted(
+    note: Note, compiled: Callable[[], CompiledProgram], model: KernelModel, access: KernelAccess
+) -> object:
+    """Of a kernel whose tree nobody keeps."""
+    return note(compiled(), model, access)
 
 
 def _built(device: Device, text: str, options: Sequence[str]) -> DeviceProgram | None:

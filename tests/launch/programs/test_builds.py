@@ -11,11 +11,14 @@ from typing import cast
 
 import pytest
 
+from sdi.clc.model import CompiledProgram
 from sdi.devices.base import Device, KernelFacts, SubGroupQuery
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceProgram
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
+from sdi.explain.notes import KernelNote, note_kernel
+from sdi.launch.programs import builds
 from sdi.launch.programs.builds import (
     Compiled,
     Target,
@@ -167,3 +170,23 @@ def test_all_nodes_are_asked_at_once_and_the_members_of_each_in_turn() -> None:
 
     assert on_all(devices, ask) == [0, 10, 20, 30, 40, 50]
     assert asked == {0: [0, 1], 1: [2], 2: [3, 4, 5]}
+
+
+def test_of_a_program_that_is_known_only_what_is_asked_for_is_parsed_again(
+    members: list[Device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Applications build many programs of which they launch a few kernels."""
+    text = TINY + f" // {id(monkeypatch)}"
+    build(text, "", "", Target(members))
+
+    def refuse(*_: object, **__: object) -> CompiledProgram:
+        raise AssertionError("it is known")
+
+    target = Target(members, note=note_kernel)
+    with monkeypatch.context() as refusing:
+        for name in ("compile_source", "compile_text"):
+            refusing.setattr(builds, name, refuse)
+        (kernel,) = build(text, "", "", target).kernels
+    assert kernel.note is not None
+    found = kernel.note()
+    assert isinstance(found, KernelNote) and found.name == "tiny" and kernel.note() == found
