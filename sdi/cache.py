@@ -27,6 +27,8 @@ _log = logging.getLogger("sdi.cache")
 _DIGEST_NBYTES = 32
 _NBYTES_MAX = 64 << 20
 _ALL_NBYTES_MAX = 512 << 20
+_LOOK_AFTER = 64
+"""Other processes write, too: after so many files of this one a folder is looked at again."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -35,6 +37,8 @@ _TURNS = 256
 """So many locks are there for all names of a kind."""
 _OWN_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
 """A file, or one that is still being written."""
+_known: dict[tuple[int, int], tuple[int, int, int]] = {}
+"""By folder (device, inode): files and bytes there, as far as is known, and files written since then."""
 
 
 class NoCache(Exception):
@@ -155,7 +159,7 @@ def write(kind: str, name: str, content: bytes, most: int = 256, most_nbytes: in
                 with contextlib.suppress(OSError):
                     os.unlink(scratch, dir_fd=where)
                 raise
-            _remove_oldest(where, most, most_nbytes)
+            _make_room(where, most, most_nbytes, len(content))
     except (OSError, NoCache) as cause:
         _log.debug("not kept: %s", cause)
 
@@ -243,8 +247,25 @@ def _own_folder(at: int, name: str, path: str) -> int:
     return opened
 
 
-def _remove_oldest(where: int, most: int, most_nbytes: int) -> None:
-    """Remove files of ours from the folder ``where`` until there are no more, or more bytes, than that."""
+def _make_room(where: int, most: int, most_nbytes: int, nbytes: int) -> None:
+    """A file of so many bytes was written to the folder ``where``: see ``write``.
+
+    The folder is looked at only if there may be too much of it, by what this process knows, or so often.
+    """
+    folder = os.fstat(where)
+    key = folder.st_dev, folder.st_ino
+    files, total_nbytes, writes = _known.get(key, (most, 0, 0))
+    files, total_nbytes, writes = files + 1, total_nbytes + nbytes, writes + 1
+    if files > most or total_nbytes > most_nbytes or writes >= _LOOK_AFTER:
+        files, total_nbytes = _remove_oldest(where, most, most_nbytes)
+        writes = 0
+    _known[key] = files, total_nbytes, writes
+
+
+def _remove_oldest(where: int, most: int, most_nbytes: int) -> tuple[int, int]:
+    """Remove files of ours from the folder ``where`` until there are no more, or more bytes, than that; how
+    many are left, and their bytes.
+    """
     found = _own_files(where)
     left, left_nbytes = len(found), sum(nbytes for _, nbytes, _ in found)
     for _, nbytes, name in sorted(found):
@@ -253,6 +274,7 @@ def _remove_oldest(where: int, most: int, most_nbytes: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=where)
         left, left_nbytes = left - 1, left_nbytes - nbytes
+    return left, left_nbytes
 
 
 def _own_files(where: int) -> list[tuple[int, int, str]]:

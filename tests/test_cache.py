@@ -209,7 +209,10 @@ def test_trimming_in_a_folder_that_is_swapped_removes_nothing_elsewhere(home: Pa
     assert len(list(elsewhere.iterdir())) == 3
 
 
-def test_what_was_left_by_writers_that_were_killed_goes_with_age(home: Path) -> None:
+def test_what_was_left_by_writers_that_were_killed_goes_with_age(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_LOOK_AFTER", 1)
     cache.write("k", "one", b"content")
     left = home / ("a" * 64 + ".0123456789abcdef")
     left.write_bytes(b"half")
@@ -345,3 +348,22 @@ def test_what_is_kept_is_listed_by_kind_the_last_used_first_and_removed(home: Pa
     assert cache.clear("k") == (3, sum(entry.nbytes for entry in found))
     assert [path.name for path in home.iterdir()] == ["of another"]
     assert cache.read("other", "one") == b"content"
+
+
+def test_a_folder_is_looked_at_when_there_may_be_too_much_and_now_and_then(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look at thousands of files for each one that is written would take longer than to make it anew."""
+    looks = 0
+
+    def counting(where: int, most: int, most_nbytes: int) -> tuple[int, int]:
+        nonlocal looks
+        looks += 1
+        return remove_oldest(where, most, most_nbytes)
+
+    remove_oldest = cache._remove_oldest
+    monkeypatch.setattr(cache, "_remove_oldest", counting)
+    for number in range(100):
+        cache.write("k", str(number), b"content", most=90)
+    assert 10 < looks < 15, "first, once more within 90, and each time from then on"
+    assert sum(cache.read("k", str(number)) is not None for number in range(100)) == 90

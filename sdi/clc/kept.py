@@ -23,6 +23,8 @@ _log = logging.getLogger("sdi.cache")
 
 _ROOT = Path(__file__).resolve().parents[1]
 _FOLDERS = ("clc", "launch/programs", "sampling", "wire")
+_FILES_MAX = 4096
+"""Applications may have hundreds of programs, and users several applications: some 60 KiB each."""
 _SUFFIXES = (".py", ".h", ".txt", ".json")
 """Of sdi's sources: those that values depend on, beside all at the top."""
 
@@ -52,7 +54,7 @@ def keep(kind: str, name: str, value: object) -> None:
     except RecursionError:
         _log.debug("%s is nested too deeply to be kept", name)
         return
-    cache.write(kind, name, content)
+    cache.write(kind, name, content, _FILES_MAX)
 
 
 def sources() -> list[Path]:
