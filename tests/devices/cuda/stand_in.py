@@ -32,9 +32,9 @@ class StandIn:
     """``pycuda.driver``, and what ``cuda_driver`` calls itself, for ``gpus`` devices.
 
     ``before(call)`` is called with the name of each call, and may raise.  ``is_dead``: what is asked of
-    the driver's health says no.  ``unlinked``: pairs (reader, owner)
-    that can't read each other; ``damaged``: those whose direct copies arrive wrong; ``broken``: those whose
-    copies do in every way.
+    the driver's health says no.  ``waited``: of each wait for a number whether it was there.
+    ``unlinked``: pairs (reader, owner) that can't read each other; ``damaged``: those whose direct copies
+    arrive wrong; ``broken``: those whose copies do in every way.
     """
 
     Error, LogicError = Error, LogicError
@@ -51,6 +51,7 @@ class StandIn:
         self.contexts = [_Context(self, ordinal) for ordinal in range(gpus)]
         self.current = 0
         self.is_dead = False
+        self.waited: list[bool] = []
         stand_in = self
 
         class Context:
@@ -192,6 +193,20 @@ class StandIn:
 
     def cuMemGetInfo_v2(self, free: object, total: object) -> int:  # noqa: N802
         return 700 if self.is_dead else 0
+
+    def cuDeviceGetAttribute(self, found: ctypes.c_int, attribute: int, ordinal: int) -> int:  # noqa: N802
+        found.value = 1
+        return 0
+
+    def cuStreamWriteValue32_v2(self, stream: int, at: int, number: int, flags: int) -> int:  # noqa: N802
+        self.before("write_value")
+        ctypes.c_uint32.from_address(at).value = number
+        return 0
+
+    def cuStreamWaitValue32_v2(self, stream: int, at: int, number: int, flags: int) -> int:  # noqa: N802
+        self.before("wait_value")
+        self.waited.append(ctypes.c_uint32.from_address(at).value == number)
+        return 0
 
     def cuCtxSetCurrent(self, handle: int) -> int:  # noqa: N802
         self.current = handle

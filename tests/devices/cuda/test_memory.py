@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sdi.cluster.shared import Pool
 from sdi.devices import copying
 from sdi.devices.base import Comparison, MergeStep
 from sdi.devices.cuda import context as cuda_context
@@ -22,11 +23,14 @@ from sdi.devices.cuda import member as cuda
 from sdi.devices.cuda import native as cuda_native
 from sdi.devices.cuda import printing as cuda_print
 from sdi.devices.cuda import programs as cuda_programs
+from sdi.devices.cuda import signals as cuda_signals
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.info import CudaAttributes, device_info
 from sdi.devices.cuda.links import PeerRoute
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.image import Slabs
+from sdi.devices.page_locks import PAGE_LOCKS
+from sdi.devices.signals import Signal
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed
 from sdi.region import Region
@@ -46,12 +50,13 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """In place of the CUDA driver."""
     made = StandIn(3)
     used = (cuda_context, cuda_copies, cuda_driver, cuda_links, cuda_native, cuda_print, cuda_programs)
-    for module in (cuda, *used):
+    for module in (cuda, cuda_signals, *used):
         monkeypatch.setattr(module, "drv", made)
-    monkeypatch.setattr(cuda_driver, "quick", lambda: made)
+    for module in (cuda_driver, cuda_signals):
+        monkeypatch.setattr(module, "quick", lambda: made)
     monkeypatch.setattr(cuda_copies, "copy_peer", made.copy_peer)
     monkeypatch.setattr(cuda_copies, "copy_region", made.copy_region)
-    for module in (cuda_copies, cuda_images):
+    for module in (cuda_copies, cuda_images, cuda_signals):
         monkeypatch.setattr(module, "copy_pitched", made.copy_pitched)
     monkeypatch.setattr(cuda_programs.CudaPrograms, "fetcher", lambda self, name: made.fetcher(name))
     monkeypatch.setattr(cuda, "use_page_locks", lambda: None)
@@ -353,3 +358,84 @@ def test_whatever_call_of_the_driver_fails_its_operation_fails_or_is_done_anothe
         assert [member.is_lost() for member in members[:2]] == [is_dead] * 2
         driver.before, driver.is_dead = lambda call: None, False
     assert last > len(calls) // 2
+
+
+@pytest.fixture
+def lent(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[memoryview, Signal]]:
+    """Memory that processes share, and its signal."""
+    monkeypatch.setattr(PAGE_LOCKS, "_driver", (lambda address, nbytes: None, lambda address: None))
+    pool = Pool(1 << 20)
+    memory = pool.take(1000)
+    assert memory is not None
+    yield memory[:1000], Signal(pool.word(pool.place(memory)), 1)
+    del memory
+    pool.close()
+
+
+@pytest.mark.parametrize("region", [Region(24, 1000), Region(24, 100, ((250, 10),))], ids=["run", "rows"])
+def test_what_is_sent_with_a_signal_is_what_is_received(
+    members: list[CudaDevice], driver: StandIn, lent: tuple[memoryview, Signal], region: Region
+) -> None:
+    one, two, (memory, signal) = members[0], members[1], lent
+    assert one.signals is not None and two.signals is not None and one.signals.carries(region)
+    own, said = np.random.default_rng(1).integers(0, 256, 4000, np.uint8), list[bool]()
+    source, target = one.allocate(4000), two.allocate(4000)
+    written = copying.upload(one, memoryview(own), source, 0, ())
+    sent = one.signals.send(source, region, memory, signal, [written], lambda: said.append(signal.is_given()))
+    received = two.signals.receive(
+        target, region, [two.fill(target, 0, 4000, b"\0", ())], lambda: lent, lambda: None
+    )
+    found = np.empty(4000, np.uint8)
+    finish(copying.download(two, target, 0, memoryview(found), [received]))
+    finish(sent)
+    wanted = np.zeros(4000, np.uint8)
+    for run in region.runs():
+        wanted[run.start : run.stop] = own[run.start : run.stop]
+    assert said == driver.waited == [True] and found.tobytes() == wanted.tobytes()
+    for member, buffer in ((one, source), (two, target)):
+        member.free(buffer)
+
+
+@pytest.mark.parametrize("call", ["wait_value", "memcpy_2d"])
+def test_a_receive_that_the_driver_refuses_fails_and_leaves_nothing_waiting(
+    members: list[CudaDevice], driver: StandIn, lent: tuple[memoryview, Signal], call: str
+) -> None:
+    (member, *_), (memory, signal) = members, lent
+    assert member.signals is not None
+    target = member.allocate(4000)
+    driver.before = lambda called: None if called != call else _refuse()
+    ticket = member.signals.receive(target, Region(24, 100), (), lambda: (memory, signal), lambda: None)
+    with pytest.raises(DeviceFailed):
+        finish(ticket)
+    assert signal.is_given() is (call == "memcpy_2d")
+    driver.before = lambda called: None
+    member.free(target)
+
+
+def _refuse() -> None:
+    raise DeviceFailed("CUDA", "a call failed with 1")
+
+
+def test_memory_is_freed_when_no_stream_can_wait_for_another_process(
+    members: list[CudaDevice], driver: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member, *_ = members
+    assert member.signals is not None
+    first, second = member.allocate(4000), member.allocate(4000)
+    before = member.memory.in_use
+    monkeypatch.setattr(member.signals, "may_wait", lambda: True)
+    member.free(first)
+    assert len(driver.memories) == 2 and member.memory.in_use == before - 4000
+    refused = iter(["out of memory"])
+
+    def refuse_once(call: str) -> None:
+        if call == "mem_alloc" and next(refused, None):
+            raise Error("out of memory")
+
+    driver.before = refuse_once
+    third = member.allocate(4000)  # for which the first one makes room
+    assert len(driver.memories) == 2
+    monkeypatch.setattr(member.signals, "may_wait", lambda: False)
+    for buffer in (second, third):
+        member.free(buffer)
+    assert not driver.memories
