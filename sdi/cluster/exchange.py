@@ -77,12 +77,6 @@ class _Chunk:
         assert self.memory is not None
         return self.memory
 
-    def refute(self, why: BaseException) -> None:
-        """It has arrived, and its bytes have not: whoever waits for them goes on, and fails."""
-        self.why = why
-        if self.signal is not None and not self.signal.is_given():
-            self.signal.give()
-
 
 class Exchange:
     """The copies of one process.  Owned by: the issuing thread; sdi-net says what arrives."""
@@ -93,19 +87,18 @@ class Exchange:
         self._lock: Final = threading.Lock()
         self._coming: Final[dict[tuple[int, int], dict[int, _Chunk]]] = {}
         self._lost: Final[dict[int, DeviceFailed]] = {}
-        self._pools: Mapping[int, Mapped] = {}
         self._loans: Final = Loans(transport, self._staging)
 
     def meet(self, pool: Pool, pools: Mapping[int, Mapped]) -> None:
         """This process' pool, which others read, and theirs, by rank; all are this object's now."""
         self._staging.pool = pool
-        self._pools = self._loans.pools = pools
+        self._loans.pools = pools
 
     def close(self) -> None:
         """Nothing is on its way any more."""
-        for mapped in self._pools.values():
+        for mapped in self._loans.pools.values():
             mapped.close()
-        self._pools = self._loans.pools = {}
+        self._loans.pools = {}
         if self._staging.pool is not None:
             self._staging.pool.close()
             self._staging.pool = None
@@ -113,7 +106,7 @@ class Exchange:
     def signals(self, device: Device) -> bool:
         """Whether ``device`` can wait for devices of all processes that share memory, and they for it."""
         signals = device.signals
-        return signals is not None and bool(self._pools) and signals.reaches(self._loans.words())
+        return signals is not None and bool(self._loans.pools) and signals.reaches(self._loans.words)
 
     def facts_of(self, device: Device) -> Capabilities:
         """What rank 0 is told of a member of this process."""
@@ -122,7 +115,7 @@ class Exchange:
     def _is_signalled(self, device: Device, region: Region, other: int) -> bool:
         """Whether a copy is so short that what counts is who waits for it; the same at both ends."""
         signals = device.signals
-        is_short = other in self._pools and region.total_nbytes <= SIGNALLED_NBYTES
+        is_short = other in self._loans.pools and region.total_nbytes <= SIGNALLED_NBYTES
         return is_short and signals is not None and signals.carries(region)
 
     def believe(self) -> None:
@@ -300,7 +293,7 @@ class Exchange:
         writes: list[tuple[ByteRange, Ticket]] = []
         for at, part in chunks(region):
             nbytes = part.total_nbytes
-            may_be_lent = nbytes > LENT_NBYTES and source in self._pools
+            may_be_lent = nbytes > LENT_NBYTES and source in self._loans.pools
             chunk = self._chunk(source, key, at, nbytes, may_be_lent=may_be_lent)
             used = partial(self._used, source, key, at, chunk)
             if may_be_lent:
@@ -388,7 +381,7 @@ class Exchange:
         """The ``region`` that ``source`` sends is not wanted."""
         for at, part in chunks(region):
             nbytes = part.total_nbytes
-            chunk = self._chunk(source, key, at, nbytes, may_be_lent=source in self._pools)
+            chunk = self._chunk(source, key, at, nbytes, may_be_lent=source in self._loans.pools)
             join([chunk.arrived], partial(self._used, source, key, at, chunk))
 
     def _receive_rows(
@@ -515,8 +508,8 @@ class Exchange:
         ``number``: of their signal; 0: they are there.
         """
         try:
-            memory = self._pools[source].view(place, nbytes)
-            word = self._pools[source].view(*word_at(place))
+            memory = self._loans.pools[source].view(place, nbytes)
+            word = self._loans.pools[source].view(*word_at(place))
         except (KeyError, ValueError) as error:
             raise DamagedBatch(f"rank {source} lends what it has not: {error}") from error
         chunk = self._chunk(source, key, at, nbytes, may_be_lent=True)
@@ -546,13 +539,15 @@ class Exchange:
     def _refute(self, parts: Sequence[_Chunk], why: Exception) -> None:
         """What has arrived of them does not count.  The caller has the lock, and they are still coming.
 
-        What others were sent meanwhile may hang on it, and they can't know: it is in doubt first.
+        Whoever waits for their signals goes on, and fails.  What others were sent meanwhile may hang on that,
+        and they can't know: it is in doubt first.
         """
-        signalled = [chunk for chunk in parts if chunk.signal is not None]
-        if signalled:
-            self._loans.doubt()
-        for chunk in signalled:
-            chunk.refute(why)
+        for chunk in parts:
+            if chunk.signal is not None:
+                self._loans.doubt()
+                chunk.why = why
+                if not chunk.signal.is_given():
+                    chunk.signal.give()
 
     def abandon(self) -> None:
         """No signal is waited for any more: devices are closed, perhaps not all at once.  Any thread."""

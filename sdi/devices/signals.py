@@ -34,8 +34,11 @@ class Signal(NamedTuple):
 class Signals(Protocol):
     """What a member offers for that.  Memory of both ends has the region's bytes one after the other."""
 
-    def reaches(self, words: Sequence[HostBytes]) -> bool:
-        """Whether the device can use ``words``, all that there will be, and what memory they are of."""
+    def reaches(self, words: Callable[[], Sequence[HostBytes]]) -> bool:
+        """Whether the device can use ``words``, all that there will be, and what memory they are of.
+
+        Found out once; asked for each copy.
+        """
 
     def carries(self, region: Region) -> bool:
         """Whether it copies this region so; the same at both ends."""

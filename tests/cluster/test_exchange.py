@@ -210,8 +210,8 @@ class _Signals:
         self.sent: list[tuple[memoryview, Signal, Callable[[], None], Ticket]] = []
         self.received: list[tuple[Callable[[], object], Callable[[], object], Sequence[Ticket], Ticket]] = []
 
-    def reaches(self, words: Sequence[memoryview]) -> bool:
-        return len(words) == 2
+    def reaches(self, words: Callable[[], Sequence[memoryview]]) -> bool:
+        return len(words()) == 2
 
     def carries(self, region: Region) -> bool:
         return True

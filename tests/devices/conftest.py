@@ -16,6 +16,7 @@ from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
 from sdi.devices.testing.faulty import FaultyDevice
 from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.ticket import Ticket
+from sdi.errors import DeviceFailed
 from tests.cluster.jobs import open_on_nodes, process_job, threaded_job
 
 PATIENCE_S = 60.0
@@ -30,6 +31,13 @@ def finish(ticket: Ticket) -> None:
     assert done.wait(PATIENCE_S), "a ticket is not done in time"
     if ticket.error is not None:
         raise ticket.error
+
+
+def failure(ticket: Ticket) -> BaseException:
+    """Why it fails, in time."""
+    with pytest.raises(DeviceFailed) as found:
+        finish(ticket)
+    return found.value
 
 
 def _late(device: Device, seed: int) -> DelayedDevice:

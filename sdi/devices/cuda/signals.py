@@ -42,10 +42,10 @@ class CudaSignals:
         self._reaches: bool | None = None
         self._is_used = False
 
-    def reaches(self, words: Sequence[HostBytes]) -> bool:
+    def reaches(self, words: Callable[[], Sequence[HostBytes]]) -> bool:
         if self._reaches is None:
             try:
-                for each in words:
+                for each in words():
                     PAGE_LOCKS.lock(each)
                 self._reaches = True
             except DeviceFailed as cause:

@@ -59,7 +59,7 @@ class HostSignals:
         self._delays: Final = itertools.cycle(_DELAYS_NS)
         self._is_closed = False
 
-    def reaches(self, words: Sequence[HostBytes]) -> bool:
+    def reaches(self, words: Callable[[], Sequence[HostBytes]]) -> bool:
         return True
 
     def carries(self, region: Region) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
+
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
@@ -15,3 +17,12 @@ def nothing_is_left_behind() -> Iterator[None]:
     yield
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("sdi-")]
     assert not left or set(threading.enumerate()) <= before, left
+
+
+@pytest.fixture(scope="session")
+def gpu() -> CudaGpu:
+    """The first GPU."""
+    found = cuda_devices()
+    if not found:
+        pytest.skip("no CUDA GPU, or pycuda or NVRTC is not installed")
+    return found[0]

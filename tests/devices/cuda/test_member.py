@@ -16,7 +16,7 @@ from sdi.devices import copying
 from sdi.devices.base import Device, LocalBytes
 from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.cuda.context import register_host, unregister_host
-from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
+from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.printing import CAPACITY_NBYTES
 from sdi.devices.handles import DeviceBuffer
@@ -36,15 +36,6 @@ from tests.devices.conftest import KINDS, OpenMembers, finish
 for _tests in (every_member, test_comparing, test_copying, test_image):
     globals().update({name: test for name, test in vars(_tests).items() if name.startswith("test_")})
 host = every_member.host
-
-
-@pytest.fixture(scope="session")
-def gpu() -> CudaGpu:
-    """The first GPU."""
-    found = cuda_devices()
-    if not found:
-        pytest.skip("no CUDA GPU, or pycuda or NVRTC is not installed")
-    return found[0]
 
 
 @pytest.fixture(params=list(KINDS))

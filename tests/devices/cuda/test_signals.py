@@ -14,7 +14,7 @@ from sdi import limits
 from sdi.cluster.shared import Pool
 from sdi.devices.copying import download, upload
 from sdi.devices.cuda import signals
-from sdi.devices.cuda.gpu import CudaGpu, cuda_devices
+from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
@@ -22,20 +22,11 @@ from sdi.devices.signals import Signal, Signals
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region
-from tests.devices.conftest import finish
+from tests.devices.conftest import failure, finish
 
 NBYTES = 1 << 16
 ROWS = Region(8, 100, ((256, 40),))
 BROKEN = DeviceFailed("a member", "it is broken")
-
-
-@pytest.fixture(scope="module")
-def gpu() -> CudaGpu:
-    """The first GPU."""
-    found = cuda_devices()
-    if not found:
-        pytest.skip("no CUDA GPU, or pycuda or NVRTC is not installed")
-    return found[0]
 
 
 @pytest.fixture
@@ -50,7 +41,7 @@ def members(gpu: CudaGpu, pool: Pool) -> Iterator[list[CudaDevice]]:
     """Two on the first GPU that reach the pool."""
     made = [CudaDevice(gpu, number, 1 << 30) for number in range(2)]
     for member in made:
-        assert signals_of(member).reaches([pool.words()])
+        assert signals_of(member).reaches(lambda: [pool.words()])
     yield made
     for member in reversed(made):
         member.close()
@@ -95,13 +86,6 @@ def test_no_piece_of_a_copy_is_in_two_slabs(region: Region, monkeypatch: pytest.
                 packed[here : here + nbytes] = own[from_ : from_ + nbytes]
         assert packed.tobytes() == wanted
     locks.withdraw(begin)
-
-
-def failure(ticket: Ticket) -> BaseException:
-    """Why it fails, in time."""
-    with pytest.raises(DeviceFailed) as found:
-        finish(ticket)
-    return found.value
 
 
 @pytest.mark.parametrize("region", [Region(24, 5000), ROWS], ids=["run", "rows"])

@@ -15,7 +15,7 @@ from sdi.devices.testing.signalling import HostSignals
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region
-from tests.devices.conftest import finish
+from tests.devices.conftest import failure, finish
 
 ROWS = Region(8, 4, ((16, 3),))
 BROKEN = DeviceFailed("a member", "it is broken")
@@ -37,13 +37,6 @@ def signals(device: Device) -> Iterator[HostSignals]:
     made = HostSignals(device)
     yield made
     made.close()
-
-
-def failure(ticket: Ticket) -> BaseException:
-    """Why it fails, in time."""
-    with pytest.raises(DeviceFailed) as found:
-        finish(ticket)
-    return found.value
 
 
 def test_rows_come_one_after_the_other_with_the_signal(device: Device, signals: HostSignals) -> None:
