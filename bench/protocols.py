@@ -35,7 +35,7 @@ import pyopencl as cl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.applications.program import Application, Array, Session, load  # noqa: E402
+from bench.applications.program import Application, Array, Arrays, Session, load  # noqa: E402
 
 PROGRAMS = ("cp", "mri_q", "rpes", "tpacf", "stencil")
 WAYS = ("batch", "eager", "mapped", "buffers")
@@ -183,9 +183,8 @@ def stencil(session: Coherent, side: int) -> float:
     return took
 
 
-def second_run_s(application: Application, session: Coherent, size: str) -> float:
+def second_run_s(application: Application, session: Coherent, size: str, inputs: Arrays) -> float:
     """Seconds of the second run in this process.  Raises ``WrongResult``."""
-    inputs = application.inputs(application.SIZES[size])
     for _ in range(2):
         session.forget()
         begin = time.perf_counter()
@@ -203,7 +202,8 @@ def measured(program: str, way: str, size: str) -> float:
         session = Coherent(device, STENCIL, way)
         return [stencil(session, SIDES[size]) for _ in range(2)][-1]
     application = load(program)
-    return second_run_s(application, Coherent(device, application.SOURCE, way), size)
+    inputs = application.inputs(application.SIZES[size])
+    return second_run_s(application, Coherent(device, application.SOURCE, way), size, inputs)
 
 
 def run(program: str, way: str, size: str, members: int, folder: Path) -> tuple[float, float, float] | None:

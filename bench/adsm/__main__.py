@@ -12,7 +12,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from bench.adsm import plots, report
@@ -73,24 +75,20 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / f"{options.stem}.json"
     raw = json.loads(kept.read_text()) if kept.exists() else {}
-    for members in options.members:
-        for figure in options.only:
+    about = {"size": options.size, "rounds": options.rounds, "commit": _commit(), "where": options.where}
+    with tempfile.TemporaryDirectory() as inputs:
+        for members, figure in product(options.members, options.only):
             found = []
             try:
-                for each in measured(figure, options.size, Bench(options.rounds, members)):
+                for each in measured(figure, options.size, Bench(options.rounds, members, Path(inputs))):
                     print(report.line(each), flush=True)
                     found.append(each)
+                    raw[f"{figure}, {members}"] = to_json(found)
+                    raw["about"] = about
+                    kept.write_text(json.dumps(raw, indent=0))
             except RuntimeError as error:
                 print(error, file=sys.stderr)
                 return 1
-            raw[f"{figure}, {members}"] = to_json(found)
-            raw["about"] = {
-                "size": options.size,
-                "rounds": options.rounds,
-                "commit": _commit(),
-                "where": options.where,
-            }
-            kept.write_text(json.dumps(raw, indent=0))
     figures = {name: from_json(rows) for name, rows in raw.items() if name != "about"}
     try:
         pictures = plots.draw(figures, options.out, options.stem)

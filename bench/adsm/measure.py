@@ -37,10 +37,11 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How often, and where."""
+    """How often, and where.  ``inputs``: a folder that keeps what the runs begin with."""
 
     rounds: int
     members: int
+    inputs: Path
 
     def measure(self, run: str, arguments: Sequence[str | int], updates: Sequence[str]) -> list[Measured]:
         """The updates in turn, ``rounds`` times.  Raises RuntimeError where one fails."""
@@ -61,6 +62,7 @@ class Bench:
                 "SDI_NUM_GPUS": str(self.members),
                 "SDI_STATS": str(stats),
                 "PYOPENCL_NO_CACHE": "1",
+                "BENCH_INPUTS": str(self.inputs),
             }
             asked = json.dumps([run, way, *arguments])
             command = [sys.executable, "-m", "bench.adsm", "--one", asked]
