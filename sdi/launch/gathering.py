@@ -1,9 +1,11 @@
-"""Launches on one member that has all of their buffers: they need no access ranges."""
+"""Launches on one member that has all of their buffers, or gets them: they need no access ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from sdi.clc.model import ArgumentKind, KernelModel
+from sdi.launch.arguments import ArgumentValue, BufferArgument
 from sdi.partition.history import LaunchHistory
 from sdi.regions import RegionSet
 from sdi.vmem.buffer import VirtualBuffer
@@ -11,6 +13,9 @@ from sdi.vmem.directory import HOST, member_memory
 
 _GATHER_AFTER = 8
 """Launches of a device of several after which it may get all of buffers that no other one ever needed."""
+
+_VAIN_NBYTES = 64 << 10
+"""To copy so much takes longer than to find out that nobody reads it."""
 
 
 def needs_no_ranges(
@@ -51,3 +56,24 @@ def are_on_one(buffers: Iterable[VirtualBuffer], members: Sequence[int]) -> bool
     for each in buffers:
         found = found and each.directory.complete(found)
     return bool(found)
+
+
+def overwrites(
+    model: KernelModel,
+    values: Sequence[ArgumentValue],
+    buffers: Mapping[int, VirtualBuffer],
+    members: Sequence[int],
+) -> bool:
+    """Whether no member has some buffer that the kernel writes and never reads.
+
+    Its ranges say what of that has to be fetched: whole, all of it would be, in vain as a rule.
+    """
+    for argument, value in zip(model.arguments, values, strict=True):
+        if argument.kind is not ArgumentKind.GLOBAL or not isinstance(value, BufferArgument):
+            continue
+        if argument.writes and not (argument.reads or argument.atomic) and value.buffer:
+            found = buffers[value.buffer]
+            over = RegionSet((found.whole,))
+            if all(found.directory.stale_nbytes(member_memory(m), over) > _VAIN_NBYTES for m in members):
+                return True
+    return False

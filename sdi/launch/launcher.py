@@ -34,7 +34,7 @@ from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsaf
 from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
-from sdi.launch.gathering import are_gathered, are_on_one, needs_no_ranges
+from sdi.launch.gathering import are_gathered, are_on_one, needs_no_ranges, overwrites
 from sdi.launch.geometry import ndrange_of
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
@@ -381,6 +381,7 @@ class Launcher:
             len(self._everyone) == 1
             or needs_no_ranges(history, buffers.values(), self._everyone, launch.member)
         )
+        is_trivial = is_trivial and not overwrites(kernel.model, values, buffers, self._everyone)
         shape = shaped(values, *kernel.counted(is_trivial))
         sizes_of = (launch.work_dim, launch.offset, launch.global_size, launch.local_size)
         key = (*sizes_of, shape, is_trivial, launch.member, launch.names)

@@ -105,3 +105,21 @@ def test_a_launch_that_is_known_does_not_bring_all_together_each_time(serve: Ser
         found.append(moved.host_to_member + moved.member_to_host + moved.member_to_member - before)
     assert sum(nbytes > 4 * 64 for nbytes in found[10:]) <= 1, found
     assert np.array_equal(np.frombuffer(client.read(a, 4 * N), np.int32), expected)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_what_a_kernel_only_overwrites_is_not_brought_first(members: int, serve: Serve) -> None:
+    """The host has all of the buffer; one launch on one member writes half of it, each time elsewhere."""
+    client = serve(members, "never")
+    build, status, _ = client.build(
+        "__kernel void set(__global int *a, int first) { a[first + get_global_id(0)] = get_global_id(0); }"
+    )
+    assert status == 0
+    count, moved = 1 << 15, client.session._memory.accounting.moved
+    for first in (0, count // 4, count // 2):
+        expected = np.full(count, 7, np.int32)
+        a = client.buffer(expected.tobytes())
+        client.launch(build, [(a, 0), struct.pack("<i", first)], [count // 2], [64])
+        expected[first : first + count // 2] = np.arange(count // 2)
+        assert np.array_equal(np.frombuffer(client.read(a, 4 * count), np.int32), expected)
+    assert moved.host_to_member == 0 and moved.member_to_host == 3 * 4 * count // 2
