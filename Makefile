@@ -1,5 +1,5 @@
 # make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
-# make test    run the tests    (ARGS="tests/cli -k env": some; ARGS="-n 2 --dist loadfile": in two processes; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes; ALL_SEEDS=1: more random cases)
+# make test    run the tests, in one process more than there are cores    (ARGS="tests/cli -k env": some; WORKERS=0: in one process; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes; ALL_SEEDS=1: more random cases)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
 # make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
@@ -28,6 +28,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Empty: not set.  Tests start many Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 ARGS ?=
+# Tests wait for members and services a third of their time.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 
 .PHONY: help demo test bench figures applications test-gpu bench-gpu cts soak soak-memory soak-wire soak-player soak-macros soak-nodes lint clean install prepare
 
@@ -56,7 +58,7 @@ demo: install
 # Drivers and sdi keep compiled kernels in caches: the tests use a folder of their own.
 test: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
-	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg $(PY) -m pytest $(ARGS)
+	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg $(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 bench: install
 	@$(PY) bench/overhead.py $(ARGS)
@@ -80,7 +82,7 @@ cts: install
 soak: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
 	@test -n "$(ARGS)" || POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg ALL_SEEDS=1 \
-		ALL_IMAGES=1 $(PY) -m pytest -q tests/test_large_programs.py $$(grep -rl num_seeds tests --include='test_*.py')
+		ALL_IMAGES=1 $(PY) -m pytest -q tests/test_programs.py tests/test_large_programs.py $$(grep -rl num_seeds tests --include='test_*.py')
 	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg \
 		$(PY) -m tests.sequences.compare $(or $(ARGS),10000 10000)
 

@@ -72,15 +72,20 @@ class Configuration:
 
 
 CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
-    *(Configuration(3, late) for late in (0, 1, 2)),
-    Configuration(3, verified=True),
-    Configuration(3, coherence="host"),
+    Configuration(3, delayed=1),
     Configuration(3, limit_nbytes=32 << 10),
     Configuration(3, coherence="host", limit_nbytes=32 << 10),
-    Configuration(3, seed=1),
     Configuration(4, verified=True, seed=2),
 ]
-if os.environ.get("ALL_IMAGES"):  # on each number of members, both protocols, with a limit and without one
+"""Each property is one image's at least."""
+if os.environ.get("ALL_IMAGES"):  # alone, too; each number of members, both protocols, a limit and none
+    CONFIGURATIONS += [
+        Configuration(3, delayed=0),
+        Configuration(3, delayed=2),
+        Configuration(3, verified=True),
+        Configuration(3, coherence="host"),
+        Configuration(3, seed=1),
+    ]
     CONFIGURATIONS += [
         Configuration(n, coherence=coherence, limit_nbytes=limit)
         for n, limited in ((1, 32 << 10), (2, 32 << 10), (5, 20 << 10), (8, 20 << 10))
