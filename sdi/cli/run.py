@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
 import select
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +41,21 @@ _PR_SET_PDEATHSIG = 1
 
 
 _IDLE = "sdi: the application asked for the image's device, and left before it was ready"
+
+
+def _kept(descriptors: Iterable[str | int]) -> list[int]:
+    """Those that are open for programs that are started.  A rank's sockets are its launcher's."""
+    found, is_rank = [], start.place(os.environ) is not None
+    for number in map(int, descriptors):
+        with contextlib.suppress(OSError):
+            is_socket = stat.S_ISSOCK(os.fstat(number).st_mode)
+            if os.get_inheritable(number) and not (is_rank and is_socket and number > 2):
+                found.append(number)
+    return found
+
+
+_GIVEN = _kept(os.listdir("/proc/self/fd"))
+"""Descriptors that this process was started with.  What MPI opens later is no application's."""
 
 
 def _nothing() -> None:
@@ -187,7 +204,7 @@ def _start(application: list[str], environ: Mapping[str, str], mask: Set[int]) -
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     # Whoever ends this process with a signal that can't be handed on means the application.
-    process = subprocess.Popen(application, env=environ, close_fds=False, preexec_fn=ready)  # noqa: PLW1509
+    process = subprocess.Popen(application, env=environ, pass_fds=_kept(_GIVEN), preexec_fn=ready)  # noqa: PLW1509
     process.returncode = 0  # who called waits for it
     return process.pid
 

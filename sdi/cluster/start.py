@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sdi.cluster.transport import Transport
+from sdi.settings import SettingsError
 
 _LAUNCHERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("PALS_RANKID", "PALS_SIZE"),
 )
-_OF_MPI = ("OMPI_", "PMIX_", "PMI_", "PRTE", "HYDI_", "HYDRA_", "MPI_", "MPIR_", "OPAL_", "I_MPI_")
+_OF_MPI = ("OMPI_", "PMIX_", "PMI_", "PRTE", "HYDI_", "HYDRA_", "MPI_", "MPIR_", "OPAL_", "I_MPI_", "MV2_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +32,22 @@ class RankPlace:
 
 
 def place(environ: Mapping[str, str]) -> RankPlace | None:
-    """Where this process is in a job of several; None where it is alone."""
-    for rank, size in _LAUNCHERS:
-        if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
-            found = RankPlace(int(environ[rank]), int(environ[size]))
-            if found.size > 1:
-                return found
-    return None
+    """Where this process is in a job of several; None where it is alone.
+
+    Raises SettingsError where a launcher says that there is a job, and not how large it is: each rank would
+    take itself for the only one.
+    """
+    known = [
+        RankPlace(int(environ[rank]), int(environ[size]))
+        for rank, size in _LAUNCHERS
+        if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal()
+    ]
+    if not known and environ.get("PMIX_RANK", "").isdecimal():
+        raise SettingsError(
+            f"PMIX_RANK={environ['PMIX_RANK']}: this launcher does not say how large its job is; start "
+            "sdi with the mpiexec or srun of an MPI, or without PMIX_RANK for an image of this machine alone"
+        )
+    return next((found for found in known if found.size > 1), None)
 
 
 def survives_losses(environ: Mapping[str, str]) -> bool:

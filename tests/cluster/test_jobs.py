@@ -123,6 +123,15 @@ def test_several_members_on_each_node_and_verification_give_the_same(
     assert found and all(found[name].tobytes() == plain[name].tobytes() for name in found)
 
 
+@pytest.mark.parametrize("devices", ["node == 2", "node != 0", "node != 1"])
+def test_ranks_without_members_take_part(devices: str, plain: dict[str, np.ndarray], tmp_path: Path) -> None:
+    names = ("jacobi", "scatter", "image_chains", "global_atomics")
+    environ = job_environ(3, members=1 if devices == "node == 2" else 2, SDI_DEVICES=devices)
+    found = arrays(run_programs(tmp_path, environ, names, *SDI_RUN))
+    assert {name.partition("/")[0] for name in found} == {*names}
+    assert all(found[name].tobytes() == plain[name].tobytes() for name in found)
+
+
 @pytest.mark.parametrize(("seed", "signals"), [(0, "0"), (1, "0"), (2, "0"), (3, "1"), (4, "1")])
 def test_a_node_that_is_killed_costs_its_commands_and_nothing_else(seed: int, signals: str) -> None:
     wrong = killed(Way("loopback", SHAPES["3"]), seed, SDI_TEST_SIGNALS=signals)

@@ -12,6 +12,7 @@ from sdi.cluster import node
 from sdi.cluster.job import JobError
 from sdi.cluster.start import RankPlace, place, without_mpi
 from sdi.devices.opencl.member import DriverDevice
+from sdi.settings import SettingsError
 from tests.cluster import jobs
 
 AHEAD_NS = 10**15
@@ -25,6 +26,9 @@ PATIENCE_S = 60.0
         ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, RankPlace(0, 2)),
         ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_NTASKS": "9"}, RankPlace(3, 4)),
         ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "9"}, None),
+        ({"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "3"}, RankPlace(1, 3)),
+        ({"PMIX_RANK": "1", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, RankPlace(1, 2)),
+        ({"PMIX_RANK": "0", "PMI_RANK": "0", "PMI_SIZE": "1"}, None),
         ({"PMI_RANK": "0", "PMI_SIZE": "1"}, None),
         ({"PMI_RANK": "one", "PMI_SIZE": "3"}, None),
         ({}, None),
@@ -36,6 +40,11 @@ def test_mpiexec_and_srun_say_which_process_this_is(
     assert place(environ) == wanted
     kept = {name: text for name, text in environ.items() if name.startswith("SLURM_")}
     assert without_mpi(environ | {"HOME": "/"}) == kept | {"HOME": "/"}
+
+
+def test_a_launcher_that_hides_how_many_ranks_there_are_gets_no_silent_copies() -> None:
+    with pytest.raises(SettingsError, match=r"^PMIX_RANK=1: this launcher does not say how large"):
+        place({"PMIX_RANK": "1"})
 
 
 def test_nodes_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
