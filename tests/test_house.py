@@ -156,6 +156,16 @@ def test_a_member_is_a_dozen_methods() -> None:
     assert len(set(methods) - {"native", "signals"}) == 13, methods
 
 
+def test_the_page_says_what_each_thread_does() -> None:
+    callers = "Thread|ThreadPoolExecutor|_Worker|Lane|Channel|Loopback|setname_np"
+    given = re.compile(rf'(?:{callers})\([^"]*"(sdi-[a-z-]+)')
+    texts = [path.read_text() for kind in ("*.py", "*.c") for path in (ROOT / "sdi").rglob(kind)]
+    found = {name.rstrip("-") for text in texts for name in given.findall(text)}
+    assert {"sdi-build", "sdi-watch", "sdi-issuer", "sdi-host", "sdi-gpu"} <= found
+    page = (ROOT / "design" / "README.md").read_text()
+    assert not [name for name in sorted(found) if f"`{name}" not in page]
+
+
 def test_a_class_name_stands_once_in_the_package() -> None:
     where: dict[str, list[str]] = {}
     for name, path in classes():

@@ -199,12 +199,15 @@ def _identifier(name: str) -> str:
 
 def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel:
     from sdi.clc import arguments as of
+    from sdi.clc.appends import FoundAppends, find_appends
     from sdi.clc.constness import reaches_pointers
     from sdi.clc.effects import EffectAnalysis
     from sdi.clc.pointers import follows_pointers
     from sdi.clc.printing import prints
 
-    analysis = EffectAnalysis(tree, function, lines)
+    analysis = EffectAnalysis(tree, function, lines, find_appends(tree, function, lines))
+    if analysis.refused:
+        analysis = EffectAnalysis(tree, function, lines, FoundAppends(refused=analysis.refused))
     found: list[Argument] = []
     for parameter, effects in zip(function.parameters, analysis.arguments, strict=True):
         kind = parameter.type

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdi.atomics import Update
-from sdi.clc.appends import find_appends
+from sdi.clc.appends import FoundAppends
 from sdi.clc.argument_effects import UNKNOWN_NBYTES, ArgumentEffects
 from sdi.clc.atomics import orders_nothing, unused_calls, update_of
 from sdi.clc.constness import drops_const
@@ -74,9 +74,9 @@ class _TooLong(Exception):
 
 
 class EffectAnalysis:
-    """The analysis of one kernel.  Owned by: the thread of the build."""
+    """Of one kernel.  ``refused``: why what was ``found`` to append does not.  Owned by: a build's thread."""
 
-    def __init__(self, tree: Tree, kernel: Function, lines: LineMap) -> None:
+    def __init__(self, tree: Tree, kernel: Function, lines: LineMap, found: FoundAppends) -> None:
         self.tree = tree
         self.lines = lines
         self.arguments = [ArgumentEffects() for _ in kernel.parameters]
@@ -115,7 +115,7 @@ class EffectAnalysis:
         self._is_seldom = True
         self._polled: set[int] = set()  # arguments that are read in such loops
         self._searched: set[int] = set()  # loops, by their nodes' ids
-        found = find_appends(tree, kernel, lines)
+        self.refused = ""
         self.appends = found.appends
         self._appending, self._refused = found.calls, found.refused
         try:
@@ -134,7 +134,7 @@ class EffectAnalysis:
             others += [self.arguments[store.argument].reads for store in append.stores]
             if waits or any(others) or not self.arguments[append.counter].only_updates:
                 what = "waits for what others write" if waits else "accesses it in another way too"
-                self._because(kernel.definition, f"appends, and perhaps {what}")
+                self.refused = f"appends, and perhaps {what}"
         is_seldom = self._is_seldom and not (self._fences or self.reasons or waits or self.appends)
         self.watched = tuple(sorted(self._answering)) if is_seldom else ()
         if not is_seldom:

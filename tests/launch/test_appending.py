@@ -74,6 +74,7 @@ def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
         "ap_runs": 1,
         "ap_bins": 1,
         "se_first": 1,
+        "se_list": 1,
         "ap_converted": 1,
         "ap_named": 1,
         "ap_far": 1,

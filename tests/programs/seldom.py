@@ -5,7 +5,7 @@ import pyopencl as cl
 
 from tests.programs._kit import Outputs, kernels, same, to_device, to_host
 
-KERNELS: dict[str, str] = {"se_search": "some", "se_error": "split", "se_first": "some"}
+KERNELS: dict[str, str] = {"se_search": "some", "se_error": "split", "se_first": "some", "se_list": "some"}
 
 SOURCE = """
 uint hash(uint x)
@@ -52,6 +52,17 @@ __kernel void se_first(__global const int *in, __global int *state, int n)
             state[1] = i;
     }
 }
+
+/* What was found lies behind its counter. */
+__kernel void se_list(volatile __global uint *list, uint wanted, uint mask, uint room)
+{
+    uint i = get_global_id(0);
+    if ((hash(i) & mask) == wanted) {
+        uint at = atomic_inc(list);
+        if (at < room)
+            list[1 + at] = i;
+    }
+}
 """
 
 GROUPS, LOCAL = 20, 32
@@ -68,7 +79,7 @@ def hashes() -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """What depends on the order of work-items is sorted, or left out."""
-    search, error, first = kernels(ctx, SOURCE, *KERNELS)
+    search, error, first, behind = kernels(ctx, SOURCE, *KERNELS)
     outputs: Outputs = {}
     known = hashes()
     only = known[137]
@@ -92,6 +103,11 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         outputs[f"{name} sums"] = to_host(queue, sums_dev, np.zeros(N, np.uint32))
         same(outputs[f"{name} sums"], known, name)
         assert outputs[f"{name} count"][0] == np.count_nonzero((known & np.uint32(mask)) == wanted) <= 16
+        list_dev = to_device(ctx, np.zeros(17, np.uint32))
+        behind(queue, (N,), (LOCAL,), list_dev, np.uint32(wanted), np.uint32(mask), np.uint32(16))
+        listed = to_host(queue, list_dev, np.zeros(17, np.uint32))
+        outputs[f"{name} listed"] = np.array([listed[0], *sorted(listed[1:])], np.uint32)
+        assert listed[0] == outputs[f"{name} count"][0], name
 
     data = np.linspace(0, 9, N, dtype=np.float32)
     for name, bad in (("right", []), ("wrong", [500]), ("worse", [300, 301])):

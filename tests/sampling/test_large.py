@@ -138,5 +138,6 @@ def test_loops_are_searched_for_fences_once(style: str) -> None:
     for lines in (200, 400):
         tree = tree_of(STYLES[style](lines))
         lines_of = effects.LineMap(tree.text)
-        visits.append(effects.EffectAnalysis(tree, kernels_of(tree)["large"], lines_of).visits)
+        kernel = kernels_of(tree)["large"]
+        visits.append(effects.EffectAnalysis(tree, kernel, lines_of, effects.FoundAppends()).visits)
     assert visits[1] < 2.5 * visits[0]
