@@ -3,8 +3,9 @@
 ``python bench/network.py [--transports loopback,mpi] [--ranks 3] [--seconds 10] [--rounds 1] [--no-stencil]
 [--json FILE]``: one table.
 
-*stencil*: a step of a 512 x 512 stencil over ``--ranks`` members, each on a rank of its own; with loopback
-also where every message between two nodes takes 5 ms more (SDI_TEST_NET_DELAY_US).  *idle*: processor time of
+*stencil*: a step of a 512 x 512 stencil over ``--ranks`` members, each on a rank of its own; also where every
+message between two nodes takes 5 ms more: with loopback by SDI_TEST_NET_DELAY_US, with MPI in namespaces with
+a network of their own between them (``tests/cluster/machines.py``).  *idle*: processor time of
 the ranks of a job whose members do nothing, in percent of a core; and how long the first message takes one
 way after a second of that, ``--rounds`` times, in turn.  All ranks are on this machine, and have one clock;
 with MPI also as if each were on a machine of its own, where idle ones are woken by rings, and where not.
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -33,6 +35,7 @@ from sdi.cluster.members import host_id  # noqa: E402
 from sdi.cluster.records import RecordKind  # noqa: E402
 from sdi.cluster.transport import Transport  # noqa: E402
 from sdi.locate import show_only_real_drivers, vendors  # noqa: E402
+from tests.cluster import machines  # noqa: E402
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 SIDE, WARM_STEPS, STEPS, BATCHES = 512, 40, 200, 5
@@ -93,11 +96,21 @@ def measured_stencil(transport: str, ranks: int, delay_us: int) -> list[float]:
         settings |= {"SDI_TEST_NODES": str(ranks)} | (
             {"SDI_TEST_NET_DELAY_US": str(delay_us)} if delay_us else {}
         )
+    here = [sys.executable, __file__, "--stencil"]
     under = [] if transport == "loopback" else mpiexec(ranks)
-    run = [sys.executable, "-m", "sdi.cli", "run", "--"]
-    command = [*under, *run, sys.executable, __file__, "--stencil"]
-    ended = subprocess.run(command, env=environ(**settings), cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    found: list[float] = json.loads(ended.stdout)
+    command = [*under, sys.executable, "-m", "sdi.cli", "run", "--", *here]
+    if transport != "loopback" and delay_us:
+        settings |= machines.OVER_TCP
+        command = [*machines.APART, sys.executable, "-m", "tests.cluster.machines", str(ranks)]
+        command += [f"{delay_us}us", *here]
+    ended = subprocess.run(
+        command, check=False, env=environ(**settings), cwd=ROOT, capture_output=True, text=True
+    )
+    if ended.returncode:
+        raise SystemExit(ended.stderr)
+    said = re.search(r"^\[\d.*\]$", ended.stdout + ended.stderr, re.MULTILINE)
+    assert said is not None, ended.stderr
+    found: list[float] = json.loads(said.group())
     return found
 
 
@@ -216,7 +229,10 @@ def main() -> int:
 def _stencils(transport: str, ranks: int) -> list[dict[str, object]]:
     """Print and return the steps of a stencil, with and without delay."""
     rows: list[dict[str, object]] = []
-    for delay_us in (0, DELAY_US) if transport == "loopback" else (0,):
+    for delay_us in (0, DELAY_US):
+        if delay_us and transport != "loopback" and (why := machines.why_not()):
+            print(f"{transport}, {delay_us / 1000:.0f} ms one way: not measured: {why}")
+            continue
         steps = measured_stencil(transport, ranks, delay_us)
         rows.append({"transport": transport, "delay_us": delay_us, "stencil_step_ms": steps})
         late = f", {delay_us / 1000:.0f} ms one way" if delay_us else ""

@@ -4,16 +4,26 @@
 Each rank gets a network namespace, a host name and ``/dev/shm`` too, and is linked to a switch at ``RATE``
 (tc's).  Runs ``COMMAND`` beside rank 0, and prints as JSON what each machine has sent and got: bytes with all
 headers.  For MPICH, whose launcher starts ranks by what stands where ssh would.
+
+``5000us`` for ``RATE``: each packet arrives so much later, at any rate; nothing is counted.  By TUN devices
+and a thread between them: kernels may be built without netem.
 """
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import json
 import os
+import select
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +32,12 @@ from shutil import which
 from tests.cluster.ways import MPIEXEC, SDI, is_open_mpi
 from tests.image_runs import image_environ, run
 
+OVER_TCP = {"SDI_TEST_FAR": "1", "FI_PROVIDER": "tcp", "UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
+"""No shared memory, sdi's own or by any of the ways that MPICH may go."""
 APART = ("unshare", "--user", "--map-root-user", "--net", "--mount")
 _NETWORK = "10.77.0"
 _TIMEOUT_S = 100.0
+_TUNSETIFF, _IFF_TUN_NO_PI = 0x400454CA, 0x1001
 _MACHINE = (
     "unshare --uts --mount "
     """sh -c 'hostname node"$0"; mount -t tmpfs none /dev/shm; exec "$@"' {machine} {command}"""
@@ -60,9 +73,7 @@ def why_not() -> str:
 
 def on_machines(ranks: int, rate: str, command: Sequence[str | Path], **settings: str) -> list[Link]:
     """Run an application beside rank 0 on a member for each machine; what went over their links."""
-    environ = image_environ(ranks, SDI_SPLIT="always", SDI_BALANCE="off", SDI_TEST_FAR="1", **settings)
-    # No shared memory, by any of the ways that MPICH may go.
-    environ |= {"FI_PROVIDER": "tcp", "UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
+    environ = image_environ(ranks, SDI_SPLIT="always", SDI_BALANCE="off", **settings) | OVER_TCP
     here = [*APART, sys.executable, "-m", "tests.cluster.machines", str(ranks), rate, *command]
     done = run(here, environ, _TIMEOUT_S)
     assert done.returncode == 0 and not done.remained, f"{done.remained} {done.describe()}"
@@ -89,6 +100,41 @@ def _make(ranks: int, rate: str) -> None:
         _do(f"ip netns exec n{k} tc qdisc add dev eth0 root tbf rate {rate} burst 256k latency 50ms")
 
 
+def _make_late(ranks: int, delay_ns: int) -> None:
+    """The machines, and a network on which each packet takes so long."""
+    _do("mount -t tmpfs none /run")
+    setns, home = ctypes.CDLL(None).setns, os.open("/proc/self/ns/net", os.O_RDONLY)
+    tunnels = []
+    for k in range(ranks):
+        _do(f"ip netns add n{k}")
+        there = os.open(f"/run/netns/n{k}", os.O_RDONLY)
+        setns(there, 0)
+        tunnels.append(os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK))
+        fcntl.ioctl(tunnels[k], _TUNSETIFF, struct.pack("16sH22x", b"eth0", _IFF_TUN_NO_PI))
+        setns(home, 0)
+        os.close(there)
+        _do(f"ip -n n{k} addr add {_NETWORK}.{k + 1}/24 dev eth0")
+        _do(f"ip -n n{k} link set eth0 mtu 9000 up")
+        _do(f"ip -n n{k} link set lo up")
+    threading.Thread(target=_carry, args=(tunnels, delay_ns), daemon=True).start()
+
+
+def _carry(tunnels: Sequence[int], delay_ns: int) -> None:
+    """Take packets from each to the one that they are for, ``delay_ns`` later, in order."""
+    waiting = deque[tuple[int, bytes]]()
+    while True:
+        while waiting and waiting[0][0] <= time.monotonic_ns():
+            packet = waiting.popleft()[1]
+            to = packet[19] - 1
+            if 0 <= to < len(tunnels):
+                os.write(tunnels[to], packet)
+        left_ns = waiting[0][0] - time.monotonic_ns() if waiting else 1_000_000_000
+        for each in select.select(tunnels, [], [], max(0, left_ns) / 1e9)[0]:
+            packet = os.read(each, 1 << 16)
+            if packet[0] >> 4 == 4:
+                waiting.append((time.monotonic_ns() + delay_ns, packet))
+
+
 def _counted(port: int) -> tuple[int, int]:
     """What has come out of a machine, and what went in."""
     (found,) = json.loads(_do(f"ip -s -j link show port{port}"))
@@ -97,7 +143,11 @@ def _counted(port: int) -> tuple[int, int]:
 
 def main(ranks: int, rate: str, command: Sequence[str]) -> int:
     """See the module."""
-    _make(ranks, rate)
+    is_late = rate.endswith("us")
+    if is_late:
+        _make_late(ranks, 1000 * int(rate[:-2]))
+    else:
+        _make(ranks, rate)
     with tempfile.TemporaryDirectory() as folder:
         agent = Path(folder, "agent")
         agent.write_text(_AGENT)
@@ -108,7 +158,7 @@ def main(ranks: int, rate: str, command: Sequence[str]) -> int:
         machine = _MACHINE.format(machine=0, command=shlex.join(job))
         first = ["sh", "-c", f"exec ip netns exec n0 {machine}"]
         ended = subprocess.run(first, stdout=sys.stderr, check=False)
-    print(json.dumps([_counted(k) for k in range(ranks)]), flush=True)
+    print(json.dumps([] if is_late else [_counted(k) for k in range(ranks)]), flush=True)
     return ended.returncode
 
 
