@@ -1,4 +1,4 @@
-"""Lists in shared virtual memory, whose pointers the host makes, a kernel makes, or both."""
+"""Lists and trees in shared virtual memory, whose pointers the host makes, a kernel makes, or both."""
 
 import numpy as np
 import pyopencl as cl
@@ -13,6 +13,7 @@ KERNELS: dict[str, str] = {
     "sl_through": "split",
     "sl_push": "whole",
     "sl_tree": "split",
+    "sl_graft": "split",
 }
 
 SOURCE = """
@@ -63,15 +64,31 @@ kernel void sl_tree(global const int *keys, global tree *root, global int *depth
     if (at)
         atomic_inc(&at->hits);
 }
+
+/* Each node puts its address into its parent; the first one has none. */
+kernel void sl_graft(global tree *nodes, global const int *keys, global const int *parents)
+{
+    int i = get_global_id(0);
+    nodes[i].key = keys[i];
+    if (i) {
+        global tree *parent = &nodes[parents[i]];
+        if (keys[i] < keys[parents[i]])
+            parent->low = &nodes[i];
+        else
+            parent->high = &nodes[i];
+    }
+}
 """
 NODE = np.dtype([("next", np.uint64), ("value", np.int32), ("seen", np.int32)])
 TREE = np.dtype([("low", np.uint64), ("high", np.uint64), ("key", np.int32), ("hits", np.int32)])
 COUNT = 960
+GRAFTED, ALL = 160, 200
+"""Nodes of the tree that a kernel builds, and with those that the host adds."""
 
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """Addresses differ from device to device: what is compared are values and places in regions."""
-    link, walk, through, push, tree = kernels(ctx, SOURCE, *KERNELS)
+    link, walk, through, push, tree, graft = kernels(ctx, SOURCE, *KERNELS)
     random = np.random.default_rng(7)
     order = random.permutation(COUNT).astype(np.int32)
 
@@ -117,32 +134,53 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         at = int(pushed["next"][found[-1]])
     assert sorted(found) == list(range(COUNT)), "every node is in the list once"
 
-    # A tree by the host; its root is an argument, the rest is reached.
-    keys = random.permutation(200).astype(np.int32)
-    built = np.zeros(200, TREE)
-    trees = to_svm(ctx, queue, built)
-    grow(built, keys, trees.svm_ptr)
-    with trees.map_rw(queue) as mapped:
-        mapped[:] = built.view(np.uint8)
+    # A tree by the host, another by a kernel: of the same keys, so of the same shape.
+    keys = random.permutation(ALL).astype(np.int32)
     asked = random.integers(-20, 220, COUNT).astype(np.int32)
-    asked_svm, depths = to_svm(ctx, queue, asked), to_svm(ctx, queue, np.zeros(COUNT, np.int32))
-    tree.set_args(asked_svm, trees, depths)
-    cl.enqueue_nd_range_kernel(queue, tree, (COUNT,), (16,))
-    hits = from_svm(queue, trees, built)["hits"]
-    same(hits, np.array([np.sum(asked == key) for key in built["key"]], np.int32), "hits")
+    by_host = to_svm(ctx, queue, np.zeros(ALL, TREE))
+    with by_host.map_rw(queue) as mapped:
+        grow(mapped.view(TREE), keys, by_host.svm_ptr)
+    hits, depths = look_up(ctx, queue, tree, by_host, asked)
+    same(hits, np.array([np.sum(asked == key) for key in keys], np.int32), "hits")
+
+    by_kernel = to_svm(ctx, queue, np.zeros(ALL, TREE))
+    expected_tree = np.zeros(ALL, TREE)
+    grow(expected_tree[:GRAFTED], keys, by_kernel.svm_ptr)
+    parents = to_svm(ctx, queue, parents_of(expected_tree[:GRAFTED], by_kernel.svm_ptr))
+    keys_svm = to_svm(ctx, queue, keys)
+    graft.set_args(by_kernel, keys_svm, parents)
+    cl.enqueue_nd_range_kernel(queue, graft, (GRAFTED,), (8,))
+    same(from_svm(queue, by_kernel, expected_tree), expected_tree, "a tree by a kernel")
+    look_up(ctx, queue, tree, by_kernel, asked)
+    with by_kernel.map_rw(queue) as mapped:
+        mapped.view(TREE)["hits"] = 0
+        grow(mapped.view(TREE), keys, by_kernel.svm_ptr, GRAFTED)
+    grown = look_up(ctx, queue, tree, by_kernel, asked)
+    same(grown[0], hits, "hits in a tree that the host has grown")
+    same(grown[1], depths, "depths in a tree that the host has grown")
     return {
         "sums": walked,
         "seen": seen,
         "places": places[order[:-1]],
-        "depths": from_svm(queue, depths, asked),
+        "depths": depths,
         "hits": hits,
     }
 
 
-def grow(built: np.ndarray, keys: np.ndarray, address: int) -> None:
-    """Put keys into a binary tree whose nodes are at ``address``."""
-    for number, key in enumerate(keys):
-        built["key"][number] = key
+def look_up(
+    ctx: cl.Context, queue: cl.CommandQueue, tree: cl.Kernel, nodes: cl.SVMAllocation, asked: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How often each node was found, and how deep each of ``asked``; the root is an argument."""
+    asked_svm, depths = to_svm(ctx, queue, asked), to_svm(ctx, queue, np.zeros(len(asked), np.int32))
+    tree.set_args(asked_svm, nodes, depths)
+    cl.enqueue_nd_range_kernel(queue, tree, (len(asked),), (16,))
+    return from_svm(queue, nodes, np.zeros(ALL, TREE))["hits"], from_svm(queue, depths, asked)
+
+
+def grow(built: np.ndarray, keys: np.ndarray, address: int, first: int = 0) -> None:
+    """Put keys from ``first`` on into a binary tree whose nodes are at ``address``, as far as it has room."""
+    for number in range(first, len(built)):
+        key = built["key"][number] = keys[number]
         at = 0
         while number:
             side = "low" if key < built["key"][at] else "high"
@@ -151,3 +189,12 @@ def grow(built: np.ndarray, keys: np.ndarray, address: int) -> None:
                 built[side][at] = address + number * TREE.itemsize
                 break
             at = (below - address) // TREE.itemsize
+
+
+def parents_of(built: np.ndarray, address: int) -> np.ndarray:
+    """By node: the number of the one above."""
+    parents = np.zeros(len(built), np.int32)
+    for side in ("low", "high"):
+        above = np.flatnonzero(built[side])
+        parents[(built[side][above].astype(np.int64) - address) // TREE.itemsize] = above
+    return parents

@@ -53,7 +53,7 @@ kernel void sr_far(global int *a, global const ulong *where, int count)
     a[i] += ((global const int *)where[0])[count - 1 - i];
 }
 """
-MANY, COUNT, LARGE = 10_000, 960, 1 << 15
+MANY, FEW, COUNT, LARGE = 10_000, 48, 960, 1 << 15
 
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
@@ -62,6 +62,7 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     many(ctx, queue, out, MANY, [5])
     many(ctx, queue, out, 400, [8, 900, -7])
     freed(ctx, queue, out)
+    freed_reached(ctx, queue, out)
     mapped(ctx, queue, out)
     inner(ctx, queue, out)
     two_threads(ctx, out)
@@ -98,7 +99,7 @@ def many(ctx: cl.Context, queue: cl.CommandQueue, out: Outputs, count: int, roun
 
 def freed(ctx: cl.Context, queue: cl.CommandQueue, out: Outputs) -> None:
     """What a launch uses is freed behind it at once, and its place is another's."""
-    add, turn = kernels(ctx, SOURCE, "sr_add", "sr_turn")
+    (add,) = kernels(ctx, SOURCE, "sr_add")
     found = []
     for step in range(12):
         region = to_svm(ctx, queue, np.full(COUNT, step, np.int32))
@@ -106,13 +107,49 @@ def freed(ctx: cl.Context, queue: cl.CommandQueue, out: Outputs) -> None:
         cl.enqueue_nd_range_kernel(queue, add, (COUNT,), (16,))
         kept = allocate(ctx, queue, 4 * COUNT)
         cl.enqueue_copy(queue, kept, region)
-        where = addresses(ctx, queue, [region] * COUNT)
-        reaches(turn, [region])
         del region  # behind the copy
         found.append(from_svm(queue, kept, np.zeros(COUNT, np.int32)))
-        del where
     out["freed"] = np.array(found)
     same(out["freed"], np.repeat(np.arange(12, dtype=np.int32)[:, None] + 1000, COUNT, 1), "freed")
+
+
+def freed_reached(ctx: cl.Context, queue: cl.CommandQueue, out: Outputs) -> None:
+    """The same of regions that launches reach: more of that size come before the launches have ended."""
+    chain = kernels(ctx, SOURCE, "sr_begin", "sr_turn", "sr_collect")
+    found = []
+    for step in range(12):
+        last = turn_twice(ctx, queue, chain, 100 * step)
+        others = [allocate(ctx, queue, 8) for _ in range(FEW)]
+        for other in others:
+            cl.enqueue_svm_memfill(queue, other, np.full(1, -1, np.int32))
+        found.append(from_svm(queue, last, np.zeros(FEW, np.int32)))
+        for other in others:
+            same(from_svm(queue, other, np.zeros(2, np.int32)), np.full(2, -1, np.int32), "others")
+    out["freed, reached"] = np.array(found)
+    first = 100 * np.arange(12)[:, None]
+    same(out["freed, reached"], turned_twice(first), "freed, reached")
+
+
+def turn_twice(
+    ctx: cl.Context, queue: cl.CommandQueue, chain: tuple[cl.Kernel, ...], first: int
+) -> cl.SVMAllocation:
+    """What ``FEW`` regions hold after ``sr_begin``, twice ``sr_turn``, ``sr_collect``; they are freed."""
+    begin, turn, collect = chain
+    regions = [allocate(ctx, queue, 8) for _ in range(FEW)]
+    where, last = addresses(ctx, queue, regions), to_svm(ctx, queue, np.zeros(FEW, np.int32))
+    for kernel in chain:
+        reaches(kernel, regions)
+    begin.set_args(where, np.int32(first))
+    turn.set_args(where, np.int32(FEW))
+    collect.set_args(where, last)
+    for kernel in (begin, turn, turn, collect):
+        cl.enqueue_nd_range_kernel(queue, kernel, (FEW,), (8,))
+    return last
+
+
+def turned_twice(first: np.ndarray) -> np.ndarray:
+    """What ``turn_twice`` leaves, for each of ``first``, of shape (n, 1)."""
+    return (first + np.arange(FEW) - 2 * np.roll(np.arange(FEW), -1)).astype(np.int32)
 
 
 def mapped(ctx: cl.Context, queue: cl.CommandQueue, out: Outputs) -> None:
@@ -167,18 +204,10 @@ def two_threads(ctx: cl.Context, out: Outputs) -> None:
 
     def work(number: int) -> None:
         queue = cl.CommandQueue(ctx)
-        begin, turn, collect = kernels(ctx, SOURCE, "sr_begin", "sr_turn", "sr_collect")
+        chain = kernels(ctx, SOURCE, "sr_begin", "sr_turn", "sr_collect")
         for step in range(4):
-            regions = [allocate(ctx, queue, 8) for _ in range(48)]
-            where, last = addresses(ctx, queue, regions), to_svm(ctx, queue, np.zeros(48, np.int32))
-            for kernel in (begin, turn, collect):
-                reaches(kernel, regions)
-            begin.set_args(where, np.int32(100 * number + step))
-            turn.set_args(where, np.int32(48))
-            collect.set_args(where, last)
-            for kernel in (begin, turn, turn, collect):
-                cl.enqueue_nd_range_kernel(queue, kernel, (48,), (8,))
-            found[4 * number + step] = from_svm(queue, last, np.zeros(48, np.int32))
+            last = turn_twice(ctx, queue, chain, 100 * number + step)
+            found[4 * number + step] = from_svm(queue, last, np.zeros(FEW, np.int32))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
     for thread in threads:
@@ -187,4 +216,4 @@ def two_threads(ctx: cl.Context, out: Outputs) -> None:
         thread.join()
     out["threads"] = np.array([found[each] for each in sorted(found)])
     first = np.array([100 * number + step for number in range(2) for step in range(4)])[:, None]
-    same(out["threads"], (first + np.arange(48) - 2 * np.roll(np.arange(48), -1)).astype(np.int32), "threads")
+    same(out["threads"], turned_twice(first), "threads")

@@ -21,7 +21,7 @@ from tests.service.wire_client import WireClient
 
 PROGRAMS = [
     *("conjugate_gradient", "global_atomics", "host_pointers", "image_copies", "jacobi", "matmul", "scatter"),
-    *("map_unmap", "spmv", "svm_arrays", "transpose", "two_queues"),
+    *("map_unmap", "spmv", "svm_arrays", "svm_lists", "transpose", "two_queues"),
 ]
 LIMIT_NBYTES = 16 << 10
 MIB = 1 << 20
