@@ -5,6 +5,7 @@ Commands either succeed with the right bytes or fail; afterwards the image works
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,8 +39,12 @@ __kernel void show(read_only image2d_t from, __global int *to) {
     int2 at = (int2)(get_global_id(0), get_global_id(1));
     to[at.y * 64 + at.x] = 2 * read_imagei(from, at).x;
 }
+__kernel void follow(__global const ulong *where, __global int *to) {
+    __global const int *from = (__global const int *)where[0];
+    to[get_global_id(0)] = from[get_global_id(0)] + 3;
+}
 """
-BLUR, GROW, SPREAD, DRAW, SHOW = range(5)
+BLUR, GROW, SPREAD, DRAW, SHOW, FOLLOW = range(6)
 COUNT, LOCAL, MEMBERS = 3072, 64, 3
 NBYTES = 4 * COUNT
 START = np.arange(COUNT, dtype=np.int32)
@@ -82,6 +87,17 @@ class Application:
         image = (ArgumentKind.IMAGE, layout(IMAGE_ARGUMENT).pack(*numbers))
         given = [image, (from_ if kernel == DRAW else to, 0)]
         self.issued(self.client.launch(self.build, given, [64, 48], [8, 8], kernel), to, (from_,), expected)
+
+    def follow(self, to: int, from_: int, expected: np.ndarray) -> None:
+        """Launch by address; ``from_`` is no argument."""
+        client = self.client
+        assert client.arena_address
+        where = client.buffer((client.arena_address + client.offsets[from_]).to_bytes(8, "little"))
+        reach = client.new_id()
+        client.send(Op.REACH, reach, from_.to_bytes(8, "little"), num_regions=1)
+        arguments, regions = [(where, 0), (to, 0)], [where, to]
+        command = client.launch(self.build, arguments, [COUNT], [LOCAL], FOLLOW, regions, reach=reach)
+        self.issued(command, to, (from_,), expected)
 
     def copy(self, to: int, from_: int, expected: np.ndarray) -> None:
         command = self.client.command(Op.COPY, source=from_, target=to, region=[NBYTES, 1, 1])
@@ -139,6 +155,7 @@ class Application:
 @contextmanager
 def image(member: int, lasts: int, limit: int | None, merging: bool) -> Iterator[WireClient]:
     """``merging``: members bring together what they wrote, as GPUs do, instead of the host."""
+    gc.collect()  # failures keep sessions, which keep their addresses, of which there are few
     devices = open_members(MemberSettings(count=MEMBERS, lost=(member, lasts), memory_nbytes=limit))
     with WireClient(devices, "always") as client:
         client.session._memory.merges._able = [merging] * MEMBERS
@@ -173,6 +190,19 @@ def transfers(app: Application) -> tuple[list[int], list[int]]:
     app.fill(copied, 9, rows.ravel(), rows=40)
     app.launch(GROW, copied, expected=rows.ravel() + 7)
     return [kept, source], [filled, copied, again, picture, shown]
+
+
+def pointers(app: Application) -> tuple[list[int], list[int]]:
+    """Launches by address of what members have copies of.  As for ``kernels``."""
+    kept, source = app.buffer(START * 3), app.buffer(START)
+    middle, end, grown, last = (app.buffer(None) for _ in range(4))
+    app.launch(BLUR, middle, source, expected=blurred(START))
+    app.follow(end, middle, expected=blurred(START) + 3)
+    app.launch(GROW, middle, expected=blurred(START) + 7)
+    app.launch(BLUR, grown, end, expected=blurred(blurred(START) + 3))
+    app.follow(last, grown, expected=blurred(blurred(START) + 3) + 3)
+    app.launch(GROW, last, expected=blurred(blurred(START) + 3) + 10)
+    return [kept, source], [end, middle, grown, last]
 
 
 Program = Callable[[Application], tuple[list[int], list[int]]]
@@ -252,6 +282,7 @@ def said() -> Iterator[list[str]]:
         *((member, kernels, None, False) for member in range(MEMBERS)),
         *((member, kernels, None, True) for member in (0, 1)),
         *((member, transfers, None, False) for member in (0, 2)),
+        *((member, pointers, None, False) for member in (0, 2)),
         *((1, each, 5 * 4096, False) for each in (kernels, transfers)),  # what is placed pushes others out
     ],
 )

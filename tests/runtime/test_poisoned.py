@@ -27,8 +27,11 @@ __kernel void set(__global const int *from, __global int *to) {
     to[get_global_id(1) * 256 + get_global_id(0)] = *from;
 }
 __kernel void pick(__global const int *from, __global int *to) { to[get_global_id(0)] = from[*from & 8191]; }
+__kernel void follow(__global const ulong *where, __global int *to) {
+    to[get_global_id(0)] = ((__global const int *)where[0])[get_global_id(0)];
+}
 """
-COLUMNS, ADD, SET, PICK = range(4)
+COLUMNS, ADD, SET, PICK, FOLLOW = range(5)
 PITCH, ROWS = 256, 256
 NBYTES = PITCH * ROWS
 DATA = np.random.default_rng(1).integers(1, 1 << 30, NBYTES // 4, np.int32).tobytes()
@@ -201,3 +204,34 @@ def test_what_follows_a_refused_launch_waits_for_what_was_under_way() -> None:
         app.send(Op.TRANSFER_DONE, write, status=0)
         assert app.wait(launch) == Status.MEM_OBJECT_ALLOCATION_FAILURE and app.wait(fill) == 0
         assert app.read(to, NBYTES) == b"\7" * NBYTES
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("before", [0, 4], ids=["new", "replayed"])
+def test_a_launch_that_reaches_what_is_poisoned_fails_until_that_is_written(
+    members: int, before: int
+) -> None:
+    with Application(open_members(MemberSettings(count=members)), "always") as app:
+        build, _, _ = app.build(SOURCE)
+        reached, to = app.buffer(DATA), app.buffer(NBYTES)
+        address = (app.arena_address + app.offsets[reached]).to_bytes(8, "little")
+        where, reach = app.buffer(address), app.new_id()
+        app.send(Op.REACH, reach, reached.to_bytes(8, "little"), num_regions=1)
+        memory = app.session._memory
+
+        def follow() -> int:
+            arguments = [(where, 0), (to, 0)]
+            return app.launch(build, arguments, [64 * 96], [64], FOLLOW, regions=[where, to], reach=reach)
+
+        for _ in range(before):
+            assert app.wait(follow()) == 0
+        part = ByteRange(4096, 4100)
+        memory.recovery.poison(memory.buffer(reached), part, DeviceFailed("a test", "was there"))
+        assert app.wait(follow()) < 0
+        assert all(app.is_poisoned(buffer, 0, 4) for buffer in (to, where, reached)), "it may write them"
+        app.write(reached, DATA)
+        assert app.wait(follow()) < 0, "two others are as they were"
+        for buffer, data in ((where, address), (to, bytes(NBYTES)), (reached, DATA)):
+            app.write(buffer, data)
+        assert [app.wait(follow()) for _ in range(3)] == [0, 0, 0]
+        assert app.read(to, 64 * 96 * 4) == DATA[: 64 * 96 * 4]

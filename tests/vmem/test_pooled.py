@@ -16,7 +16,7 @@ from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import HostBytes
 from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.devices.testing.faulty import LosingDevice
-from sdi.errors import ClError, Status
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.limits import MAP_NORESERVE
 from sdi.settings import Coherence, Verify
@@ -315,3 +315,27 @@ def test_regions_take_turns_where_there_is_no_room_for_all_and_one_too_large_fai
         assert events(client).shared > 5
         refused = client.launch(build, [(heads[0], 0)], [count], [16], VISIT, regions=[regions[0], large])
         assert client.wait(refused) == Status.MEM_OBJECT_ALLOCATION_FAILURE
+
+
+@pytest.mark.logs("failed: ")
+def test_a_launch_that_reaches_what_is_poisoned_fails_until_it_is_written(elsewhere: Elsewhere) -> None:
+    members = open_members(MemberSettings(count=3))
+    with WireClient(members, "always", pooled=pool_of(members, elsewhere)) as client:
+        build, _, _ = client.build(LINKED)
+        nodes, data = client.buffer(NODES * NODE.itemsize), np.ones(NODES, NODE).tobytes()
+        first = client.arena_address + client.offsets[nodes]
+        addresses = (first + NODE.itemsize * np.arange(NODES, dtype=np.uint64)).tobytes()
+        heads = client.buffer(addresses)
+        client.write(nodes, data)
+        memory = client.session._memory
+
+        def visit() -> int:
+            return client.wait(client.launch(build, [(heads, 0)], [NODES], [16], VISIT, regions=[nodes]))
+
+        assert [visit() for _ in range(3)] == [0, 0, 0]
+        memory.recovery.poison(memory.buffer(nodes), ByteRange(64, 68), DeviceFailed("a test", "was there"))
+        assert visit() < 0 and visit() < 0
+        client.write(nodes, data)
+        client.write(heads, addresses)  # an argument that it may write
+        assert visit() == 0
+        assert (np.frombuffer(client.read(nodes, len(data)), NODE)["seen"] == 2).all()
