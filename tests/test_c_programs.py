@@ -19,7 +19,7 @@ LIMIT_S = 180.0
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", f"-I{INCLUDE}"]
 LOADER = Path("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1")
 
-Compiled = Callable[[str], Path]
+Compiled = Callable[..., Path]
 
 # At these calls pocl 3.1 crashes, or does not follow the specification.
 CRASHES = (
@@ -47,16 +47,21 @@ DEVIATIONS = {
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
-    """Compiles "folder/name.c" below the project's root, once, and returns the program."""
+    """Compiles "folder/name.c" below the project's root, once, and returns the program.
+
+    ``sanitizer``: of the compiler, if any; the test is skipped where it is not installed.
+    """
     if shutil.which("gcc") is None or not Path("/usr/include/CL/cl.h").exists() or not LOADER.exists():
         pytest.skip("needs gcc, opencl-headers and ocl-icd-opencl-dev")
     folder = tmp_path_factory.mktemp("compiled")
 
-    def build(source: str) -> Path:
-        program = folder / Path(source).stem
+    def build(source: str, sanitizer: str = "") -> Path:
+        program = folder / (Path(source).stem + sanitizer)
         if not program.exists():
-            command = ["gcc", *FLAGS, str(ROOT / f"{source}.c"), "-o", str(program), "-lOpenCL", "-lm"]
-            subprocess.run(command, check=True)
+            flags = [*FLAGS, f"-fsanitize={sanitizer}"] if sanitizer else FLAGS
+            command = ["gcc", *flags, str(ROOT / f"{source}.c"), "-o", str(program), "-lOpenCL", "-lm"]
+            if subprocess.run(command, check=not sanitizer).returncode:
+                pytest.skip(f"needs the compiler's {sanitizer} sanitizer")
         return program
 
     return build
@@ -112,6 +117,17 @@ def test_matmul_has_the_checksum_of_the_plain_driver(
 
 def test_child_after_fork_starts_afresh_while_the_parent_goes_on(compiled: Compiled, members: int) -> None:
     on_image(members, compiled("tests/c/forks"))
+
+
+@pytest.mark.parametrize(("sanitizer", "has"), [("", 3), ("address", 3), ("thread", 0)])
+@pytest.mark.parametrize("forks", [False, True])
+def test_shared_virtual_memory_is_there_for_host_kernels_and_a_child_of_its_own(
+    compiled: Compiled, members: int, sanitizer: str, has: int, forks: bool
+) -> None:
+    """3: coarse- and fine-grained buffers.  ThreadSanitizer leaves no address free, and all else works."""
+    program = compiled("tests/c/svm", sanitizer)
+    ended = on_image(members, program, *["fork"] * forks, SDI_DEVICES="cpu")
+    assert (ended.stdout, ended.stderr) == (f"{has}\nright\n", ""), ended.describe()
 
 
 def test_large_copies_reach_memory_that_a_handler_makes_accessible(compiled: Compiled, members: int) -> None:
