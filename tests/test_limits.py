@@ -17,16 +17,21 @@ MIB = 1 << 20
 NOT_FOUND = "clGetDeviceIDs(first_platform(), CL_DEVICE_TYPE_ALL, 1, &device, NULL) failed with -1"
 
 
+def compiled(name: str, folder: Path) -> Path:
+    """A program of ``tests/c``."""
+    if shutil.which("gcc") is None or not Path("/usr/include/CL/cl.h").exists():
+        pytest.skip("needs gcc and opencl-headers")
+    source = str(ROOT / "tests" / "c" / f"{name}.c")
+    done = subprocess.run(["gcc", "-std=gnu11", source, "-o", str(folder / name), "-lOpenCL"], check=False)
+    if done.returncode:
+        pytest.skip("needs ocl-icd-opencl-dev")
+    return folder / name
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program, whose kernel the drivers have in their caches: to link takes more than it."""
-    if shutil.which("gcc") is None or not Path("/usr/include/CL/cl.h").exists():
-        pytest.skip("needs gcc and opencl-headers")
-    made = tmp_path_factory.mktemp("limited") / "limited"
-    source = str(ROOT / "tests" / "c" / "limited.c")
-    done = subprocess.run(["gcc", "-std=gnu11", source, "-o", str(made), "-lOpenCL"], check=False)
-    if done.returncode:
-        pytest.skip("needs ocl-icd-opencl-dev")
+    made = compiled("limited", tmp_path_factory.mktemp("limited"))
     for environ in (plain_environ(), image_environ(2)):
         warm = run([made, "4096"], environ, LIMIT_S)
         assert warm.returncode == 0, warm.describe()
@@ -68,6 +73,14 @@ def test_where_the_plain_driver_runs_within_a_limit_so_does_the_image(
     assert least <= largest <= memory
     kind, value = limit.split()[1:]
     assert kind == "-n" or memory < int(value) * 1024, "no more is claimed than there can be"
+
+
+def test_shared_virtual_memory_is_there_where_address_space_is_limited(tmp_path: Path) -> None:
+    """3: coarse- and fine-grained buffers; all of it is mapped at one more address."""
+    program = compiled("svm", tmp_path)
+    for limit in ("true", "ulimit -v 1000000", "ulimit -v 4000000"):  # the first links kernels
+        result = limited(program, limit, image=True, SDI_DEVICES="cpu")
+        assert (result.returncode, result.stdout) == (0, "3\nright\n"), result.describe()
 
 
 CALLBACKS = """

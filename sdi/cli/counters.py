@@ -32,6 +32,7 @@ class KernelCounts:
 
     ``members_used``: how many launches ran on so many members.  ``groups_per_member``: work-groups that
     each member ran, over all launches.  ``why_whole``: one sentence, empty when nothing ran whole.
+    ``launches_by_address``: of all, those that used shared virtual memory by its addresses.
     ``explained``: lines that say how and why the last launch was split; none unless asked for.
     """
 
@@ -41,6 +42,7 @@ class KernelCounts:
     members_used: Mapping[int, int]
     groups_per_member: tuple[int, ...]
     explained: tuple[str, ...] = ()
+    launches_by_address: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def _kernel(entry: Mapping[str, object]) -> KernelCounts:
         why_whole=str(entry["why_whole"]),
         members_used={int(k): int(v) for k, v in used.items()},
         groups_per_member=tuple(int(g) for g in groups),
+        launches_by_address=int(str(entry.get("launches_by_address", 0))),
     )
 
 
@@ -197,6 +200,7 @@ def merged(sessions: Sequence[SessionCounts]) -> SessionCounts:
                 sum(p.groups_per_member[k] for p in parts if k < len(p.groups_per_member))
                 for k in range(members)
             ),
+            launches_by_address=sum(p.launches_by_address for p in parts),
         )
     moved = MovedCounts(
         **{
@@ -229,8 +233,11 @@ def report(counters: SessionCounts) -> str:
         for name, kernel in counters.kernels.items():
             used = " ".join(str(k) for k in kernel.members_used) or "-"
             groups = " ".join(str(g) for g in kernel.groups_per_member)
-            why = f"whole: {kernel.why_whole}" if kernel.launches_whole and kernel.why_whole else ""
-            rows.append((name, str(kernel.launches_split), str(kernel.launches_whole), used, groups, why))
+            notes = [f"by address: {kernel.launches_by_address}"] if kernel.launches_by_address else []
+            if kernel.launches_whole and kernel.why_whole:
+                notes.append(f"whole: {kernel.why_whole}")
+            counts = (str(kernel.launches_split), str(kernel.launches_whole), used, groups)
+            rows.append((name, *counts, "; ".join(notes)))
         lines += table(rows, right={1, 2})
     else:
         lines.append("no kernel was launched")

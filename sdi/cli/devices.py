@@ -15,7 +15,7 @@ from sdi.cluster import start
 from sdi.errors import ClError, DeviceFailed
 from sdi.locate import show_only_real_drivers
 from sdi.service.progress import show
-from sdi.settings import Settings
+from sdi.settings import FineGrain, Settings
 from sdi.sizes import size
 from sdi.wire.opencl import DeviceInfo
 
@@ -103,7 +103,8 @@ def image(members: Sequence[Found], memory_nbytes: Sequence[int], settings: Sett
     rows = [("member", "kind", "device", "driver", "memory")]
     for number, (member, nbytes) in enumerate(zip(members, memory_nbytes, strict=True)):
         rows.append((str(number), member.kind.name.upper(), member.name, driver(member), size(nbytes)))
-    return [*table(rows, right={4}), *settings.said_of_devices, "", *links(members)]
+    said = [*links(members), shared_virtual_memory(members, settings.fine_grain)]
+    return [*table(rows, right={4}), *settings.said_of_devices, "", *said]
 
 
 def links(members: Sequence[Found]) -> list[str]:
@@ -119,6 +120,30 @@ def links(members: Sequence[Found]) -> list[str]:
         if len(numbers) > 1
     ]
     return lines + _connections(members)
+
+
+def shared_virtual_memory(members: Sequence[Found], fine_grain: FineGrain) -> str:
+    """What applications are offered where they and the service have the same address free.
+
+    Source: ``design/0022-shared-virtual-memory.md``.
+    """
+    update = fine_grain.update
+    if not all(member.kind.is_host_processor for member in members):
+        if not _reach_each_other(members):
+            why = "members are neither all CPUs nor all CUDA GPUs that reach each other"
+            return f"shared virtual memory: none, {why}"
+        update = "eager" if update == "shared" else update
+    how = "in place" if update == "shared" else f"of which members have copies ({update} update)"
+    return f"shared virtual memory: coarse-grained, and fine-grained {how}"
+
+
+def _reach_each_other(members: Sequence[Found]) -> bool:
+    from sdi.devices.discover import connection
+
+    pairs = itertools.combinations(members, 2)
+    return all(member.platform == "CUDA" for member in members) and all(
+        one.unit == other.unit or connection(one, other) for one, other in pairs
+    )
 
 
 def _connections(members: Sequence[Found]) -> list[str]:

@@ -347,10 +347,10 @@ def _image(title: str, loader: str, environ: Mapping[str, str]) -> Finding:
         return Finding("FAIL", "image", f"{what}: {found['error']}{said}", "try SDI_LOG=debug")
     first, kernel = float(found["first_s"]), float(found["kernel_s"])
     text = f"{what}: {found['device']}; device after {first:.2f} s, kernel built and run in {kernel:.2f} s"
-    if first > SLOW_START_S:
-        return Finding("note", "image", f"{text}: the service starts slowly")
     if not found["svm"]:
         text += "; no shared virtual memory: " + _NO_SVM
+    if first > SLOW_START_S:
+        return Finding("note", "image", f"{text}: the service starts slowly")
     return Finding("ok", "image", text)
 
 

@@ -28,11 +28,13 @@ class KernelCounters:
     ``plans``: launches that were like none before, ``plans_merging`` of them bring together with twins what
     several members write; ``plan_ns``: what their access ranges, choice of the cut and chunks took in all.
     ``attempts_undone``: parts of launches that were split at a risk and had to run again.
+    ``launches_by_address``: of all, those that used shared virtual memory by its addresses.
     """
 
     groups_per_member: list[int]
     launches_split: int = 0
     launches_whole: int = 0
+    launches_by_address: int = 0
     launches_verified: int = 0
     attempts_undone: int = 0
     why_whole: str = ""
@@ -43,10 +45,16 @@ class KernelCounters:
     launch_groups: dict[int, dict[int, int]] = field(default_factory=dict)
 
     def count(
-        self, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str, launches: int = 1
+        self,
+        groups: tuple[int, ...],
+        members: tuple[int, ...],
+        why_whole: str,
+        is_by_address: bool,
+        launches: int = 1,
     ) -> None:
         """So many launches ran ``groups[k]`` work-groups on member ``members[k]``."""
         used, total = len(groups), sum(groups)
+        self.launches_by_address += launches * is_by_address
         if used > 1:
             self.launches_split += launches
         else:
@@ -117,7 +125,7 @@ class Counters:
         """Of each kernel that was built with a note."""
         self.patterns: dict[str, dict[tuple[str, str], PatternSums]] = {}
         """Likewise, by argument and pattern: of launches that the player did not replay."""
-        self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str], Tally] = {}
+        self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str, bool], Tally] = {}
         self.nodes: tuple[int, ...] = ()
         """Of each member, in a job."""
         self.network: dict[tuple[int, int], dict[str, int]] = {}
@@ -129,7 +137,8 @@ class Counters:
 
     def tally(self, kernel: Kernel, launch_plan: LaunchPlan, members: tuple[int, ...]) -> Tally:
         """Where to count launches that are issued again just as before."""
-        key = (kernel.model.name, launch_plan.groups, members, launch_plan.why_whole)
+        is_by_address = bool(launch_plan.names)
+        key = (kernel.model.name, launch_plan.groups, members, launch_plan.why_whole, is_by_address)
         found = self._tallies.get(key)
         if found is None:
             found = self._tallies[key] = Tally(*key)
@@ -139,7 +148,8 @@ class Counters:
         """Count what was only tallied."""
         for tally in self._tallies.values():
             if tally.launches:
-                self._kernel(tally.name).count(tally.groups, tally.members, tally.why_whole, tally.launches)
+                how = (tally.groups, tally.members, tally.why_whole, tally.is_by_address)
+                self._kernel(tally.name).count(*how, tally.launches)
                 tally.launches = 0
 
     def kernel(self, name: str) -> KernelCounters:
@@ -184,7 +194,8 @@ class Counters:
         """A launch of ``kernel`` was issued.  ``patterns``: of all its parts."""
         name = kernel.model.name
         launch_plan = binding.launch_plan
-        self._kernel(name).count(launch_plan.groups, members, launch_plan.why_whole)
+        how = (launch_plan.groups, members, launch_plan.why_whole, bool(launch_plan.names))
+        self._kernel(name).count(*how)
         if kernel.note is not None:
             before = self.last.get(name)
             shown = patterns or (before.patterns if before is not None else ())

@@ -45,13 +45,21 @@ IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket], Timing],
 class Tally:
     """``launches`` that ran alike and are not counted yet."""
 
-    __slots__ = ("groups", "launches", "members", "name", "why_whole")
+    __slots__ = ("groups", "is_by_address", "launches", "members", "name", "why_whole")
 
-    def __init__(self, name: str, groups: tuple[int, ...], members: tuple[int, ...], why_whole: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        groups: tuple[int, ...],
+        members: tuple[int, ...],
+        why_whole: str,
+        is_by_address: bool,
+    ) -> None:
         self.name = name
         self.groups = groups
         self.members = members
         self.why_whole = why_whole
+        self.is_by_address = is_by_address
         self.launches = 0
 
 

@@ -116,6 +116,14 @@ def test_sessions_add_up() -> None:
     assert merged([other, both]).races == {RACE: 6}
 
 
+def test_report_says_how_many_launches_were_by_address() -> None:
+    kernels = {name: entry | {"launches_by_address": 3} for name, entry in WRITTEN["kernels"].items()}
+    one = SessionCounts.from_json(json.dumps(WRITTEN | {"kernels": kernels}))
+    step, histogram = report(merged([one, one])).splitlines()[2:4]
+    assert step.startswith("step ") and step.endswith("  by address: 6")
+    assert histogram.endswith("  by address: 6; whole: line 4: atomic_inc on bins")
+
+
 def test_report_shows_each_kernel_and_why_it_ran_whole() -> None:
     assert report(SessionCounts.from_json(json.dumps(WRITTEN))).splitlines() == [
         "sdi: 2 members",

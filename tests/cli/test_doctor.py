@@ -7,12 +7,16 @@ import sys
 import textwrap
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sdi.cli import doctor
-from sdi.cli.devices import spans
+from sdi.cli.devices import shared_virtual_memory, spans
 from sdi.cluster.start import RankPlace
+from sdi.devices import discover
+from sdi.devices.capabilities import CPU, GPU
+from sdi.settings import FineGrain, Update
 
 SDI = [sys.executable, "-m", "sdi.cli"]
 
@@ -48,6 +52,15 @@ def test_doctor_finds_nothing_to_fix_on_a_working_installation() -> None:
     assert (done.returncode, failures(done.stdout)) == (0, []), done.stdout
     assert done.stdout.count("SDI (3 x ") == 2, "through the system's loader and pyopencl's"
     assert done.stdout.endswith("everything works\n")
+
+
+def test_doctor_says_where_there_is_no_shared_virtual_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    for svm in (0, 3):
+        told = f'{{"device": "SDI", "svm": {svm}, "first_s": 0.1, "kernel_s": 0.1}}'
+        ended = subprocess.CompletedProcess([], 0, told, "")
+        monkeypatch.setattr(doctor, "_run", lambda *_, ended=ended, **__: ended)
+        found = doctor._image("system's", "/lib/libOpenCL.so.1", {})
+        assert found.state == "ok" and ("; no shared virtual memory: members" in found.text) == (not svm)
 
 
 def test_doctor_works_where_the_image_is_chosen_already() -> None:
@@ -121,7 +134,34 @@ def test_devices_lists_members_and_what_they_share() -> None:
     assert [line.split()[0] for line in lines[:4]] == ["member", "0", "1", "2"]
     assert all(line.endswith(" 64.0 MiB") for line in lines[1:4])
     assert lines[5] == "links: members 0-2 share one CPU and its memory"
-    assert lines[8].endswith(" 0-2")
+    assert lines[6] == "shared virtual memory: coarse-grained, and fine-grained in place"
+    assert lines[9].endswith(" 0-2")
+
+
+COPIES = "coarse-grained, and fine-grained of which members have copies"
+NONE = "none, members are neither all CPUs nor all CUDA GPUs that reach each other"
+
+
+@pytest.mark.parametrize(
+    ("platforms", "update", "reach", "said"),
+    [
+        ("PoCL PoCL", "lazy", "", f"{COPIES} (lazy update)"),
+        ("CUDA", "shared", "", f"{COPIES} (eager update)"),
+        ("CUDA CUDA", "batch", "NVLink", f"{COPIES} (batch update)"),
+        ("CUDA CUDA", "shared", "", NONE),
+        ("CUDA PoCL", "shared", "", NONE),
+        ("NVIDIA", "shared", "", NONE),
+    ],
+)
+def test_devices_say_what_shared_virtual_memory_they_have(
+    monkeypatch: pytest.MonkeyPatch, platforms: str, update: Update, reach: str, said: str
+) -> None:
+    members = [
+        SimpleNamespace(platform=name, kind=CPU if name == "PoCL" else GPU, unit=str(number))
+        for number, name in enumerate(platforms.split())
+    ]
+    monkeypatch.setattr(discover, "connection", lambda _one, _other: reach)
+    assert shared_virtual_memory(members, FineGrain(update)) == f"shared virtual memory: {said}"  # type: ignore[arg-type]
 
 
 def test_devices_without_a_driver_fails_in_one_line(no_drivers: str) -> None:

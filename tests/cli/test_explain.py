@@ -163,6 +163,18 @@ def test_the_work_group_size_that_a_kernel_requires_is_the_default(ask: Ask) -> 
     assert "cut 1 x 2 of 8 x 8 work-groups of 8 x 8" in out.splitlines()[0]
 
 
+def test_a_kernel_that_follows_pointers_says_so(file: Path, ask: Ask) -> None:
+    file.write_text("""
+typedef struct node { __global struct node *next; int value; } node;
+__kernel void follow(__global node *p) { p[get_global_id(0)].value = p[get_global_id(0)].next->value; }
+__kernel void keep(__global node *p) { p[get_global_id(0)].value = 1; }
+""")
+    said = "  follows pointers: members use shared virtual memory where the application has it"
+    for kernel, times in (("follow", 1), ("keep", 0)):
+        status, out, err = ask(f"--kernel {kernel} --global 64 --local 8")
+        assert (status, err, out.splitlines().count(said)) == (0, "", times)
+
+
 def test_all_kernels_of_a_file_are_explained_at_once(ask: Ask) -> None:
     _, out, _ = ask("")
     assert [line.split(",")[0] for line in out.splitlines() if line.startswith("kernel")] == [

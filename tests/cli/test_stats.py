@@ -1,9 +1,15 @@
 """``sdi run --stats`` says of real runs what happened, and whether that was a gain."""
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.image_runs import computed, image_environ, run
 
 SDI = [sys.executable, "-m", "sdi.cli"]
 RACING = """
@@ -41,6 +47,70 @@ def stats(split: str, times: int = 1) -> list[str]:
         check=True,
     )
     return done.stderr.splitlines()
+
+
+ARRAYS = """
+    import sys
+    import numpy as np
+    import pyopencl as cl
+    context = cl.Context(cl.get_platforms()[0].get_devices())
+    queue = cl.CommandQueue(context)
+    program = cl.Program(context, '''
+        kernel void axpy(global const float *x, global float *y) {
+            int i = get_global_id(0);
+            y[i] += x[i];
+        }
+        kernel void stencil(global const float *x, global float *y) {
+            int i = get_global_id(0), n = get_global_size(0);
+            y[i] = x[i] + (i ? x[i - 1] : 0) + (i + 1 < n ? x[i + 1] : 0);
+        }
+    ''').build()
+    numbers = np.arange(1 << 14, dtype=np.float32)
+    flags = cl.mem_flags.READ_WRITE
+    if sys.argv[1] == "regions":
+        one, two = (cl.SVMAllocation(context, numbers.nbytes, 0, flags, queue) for _ in range(2))
+    else:
+        one, two = (cl.Buffer(context, flags, numbers.nbytes) for _ in range(2))
+    for each in (one, two):
+        cl.enqueue_copy(queue, each, numbers)
+    axpy, stencil = program.axpy, program.stencil
+    for _ in range(5):
+        axpy(queue, numbers.shape, (64,), one, two)
+        stencil(queue, numbers.shape, (64,), two, one)
+    found = np.empty_like(numbers)
+    cl.enqueue_copy(queue, found, one)
+    print(found.tobytes().hex())
+"""
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_array_programs_move_and_run_the_same_in_shared_virtual_memory_as_in_buffers(
+    tmp_path: Path, members: int
+) -> None:
+    found = []
+    for kind in ("buffers", "regions"):
+        written = tmp_path / kind
+        environ = image_environ(members, SDI_SPLIT="always", SDI_STATS=str(written))
+        ended = run([sys.executable, "-c", textwrap.dedent(ARRAYS), kind], environ, 60.0)
+        assert ended.returncode == 0, ended.describe()
+        counted = json.loads(written.read_text())
+        ran = [
+            (kernel["groups_per_member"], kernel["launches_split"], kernel["launches_by_address"])
+            for kernel in counted["kernels"].values()
+        ]
+        found.append((ended.stdout, counted["bytes_moved"], counted["memory"]["links"], ran))
+    assert found[0] == found[1]
+    assert [by_address for _, _, by_address in ran] == [0, 0] and counted["bytes_moved"]["application"] > 0
+
+
+def test_launches_by_address_are_counted(tmp_path: Path) -> None:
+    written = tmp_path / "stats"
+    environ = image_environ(3, SDI_SPLIT="always", SDI_STATS=str(written))
+    computed(["svm_lists"], tmp_path, environ, 60.0)
+    kernels = json.loads(written.read_text())["kernels"]
+    launched = {name: each["launches_split"] + each["launches_whole"] for name, each in kernels.items()}
+    assert {name: each["launches_by_address"] for name, each in kernels.items()} == launched
+    assert launched["sl_tree"] == 3
 
 
 def test_a_race_is_named_with_its_kernel_argument_and_line() -> None:

@@ -210,11 +210,15 @@ def test_launches_that_reach_regions_are_replayed_and_not_taken_for_others(
         loop.until_replayed(lambda _: loop.step(regions=regions), 1)  # noqa: B023
     loop.check()
     loop.settle()
+    counters = loop.client.session.counters
+    before = counters.kernel("advance").launches_by_address
     for _ in range(6):
         for regions in sets:
             loop.step(regions=regions)
             loop.mix()
     loop.check()
+    assert counters.kernel("advance").launches_by_address == before + 18
+    assert counters.kernel("blend").launches_by_address == 0
 
 
 def test_many_launches_at_once_are_replayed(serve: Serve) -> None:
