@@ -77,6 +77,52 @@ def test_a_right_split_passes_and_prints_once(tmp_path: Path) -> None:
     assert (kernel["launches_split"], kernel["launches_verified"]) == (1, 1)
 
 
+CHAINED = """
+import sys
+import numpy as np
+import pyopencl as cl
+from tests.programs._svm import from_svm, reaches, to_svm
+context = cl.Context(cl.get_platforms()[0].get_devices())
+queue = cl.CommandQueue(context)
+chain = cl.Program(context, '''
+    typedef struct node { global struct node *next; int order; } node;
+    kernel void chain(global node *first)
+    {
+        global int *order = &first->next->order;
+        *order = *order * 7 + get_group_id(1) * 3 + get_group_id(0) + 1;
+    }
+''').build().chain
+node = np.dtype([("next", np.uint64), ("order", np.int32)], align=True)
+second = to_svm(context, queue, np.zeros(1, node))
+first = to_svm(context, queue, np.array([(second.svm_ptr, 0)], node))
+chain.set_args(first)
+reaches(chain, [second])
+try:
+    cl.enqueue_nd_range_kernel(queue, chain, (3, 2), (1, 1)).wait()
+    print(from_svm(queue, second, np.zeros(1, node))["order"][0])
+except cl.Error as error:
+    print(cl.status_code.to_string(error.code))
+"""
+
+
+@pytest.mark.parametrize("how", ["0", "warn", "1"])
+def test_a_node_of_a_list_to_which_groups_of_several_members_store_is_named(how: str) -> None:
+    """Each group appends a digit.  The driver has one thread and runs row by row; members have columns."""
+    environ = image_environ(
+        3, SDI_SPLIT="always", SDI_VERIFY=how, SDI_DEVICES="cpu", POCL_MAX_PTHREAD_COUNT="1"
+    )
+    done = run([sys.executable, "-c", CHAINED], environ, 60.0)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    whole, failed = str(int("123456", 7)), "EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST"
+    if how == "0":
+        assert done.stdout.strip() not in ("", whole) and done.stderr == ""
+        return
+    assert done.stdout.strip() == (whole if how == "warn" else failed)
+    said = "sdi: ERROR: kernel 'chain' split over 3 members leaves other bytes than whole on one:\n"
+    assert f"{said}  argument '...' (reached by pointers), byte 8: " in done.stderr
+    assert "  work-group (0, 0, 0) writes it, which member 0 ran in (0, 0, 0) to (1, 2, 1)\n" in done.stderr
+
+
 def test_the_first_of_all_differences_is_found_across_chunks() -> None:
     a = np.zeros((3 << 20) + 5, np.uint8)
     b = a.copy()
