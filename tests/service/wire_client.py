@@ -261,6 +261,11 @@ class WireClient:
             self.arena[offset : offset + nbytes] = data
         return buffer
 
+    def address(self, buffer: int) -> bytes:
+        """Where kernels find the buffer's first byte, as they have it in memory."""
+        assert self.arena_address, "earlier sessions still have all addresses: collect what is left of them"
+        return (self.arena_address + self.offsets[buffer]).to_bytes(8, "little")
+
     def recycle(self, buffer: int) -> Callable[[], int]:
         """Release a buffer that may be reused; asks for the status in its slot."""
         slot = self._next_slot
