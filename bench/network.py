@@ -35,7 +35,6 @@ from sdi.cluster.members import host_id  # noqa: E402
 from sdi.cluster.records import RecordKind  # noqa: E402
 from sdi.cluster.transport import Transport  # noqa: E402
 from sdi.locate import show_only_real_drivers, vendors  # noqa: E402
-from tests.cluster import machines  # noqa: E402
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 SIDE, WARM_STEPS, STEPS, BATCHES = 512, 40, 200, 5
@@ -91,6 +90,8 @@ def stencil() -> list[float]:
 
 def measured_stencil(transport: str, ranks: int, delay_us: int) -> list[float]:
     """What ``stencil`` says on that many ranks."""
+    from tests.cluster import machines  # not in ranks: it loads the drivers
+
     settings = {"SDI_NUM_GPUS": str(ranks)}
     if transport == "loopback":
         settings |= {"SDI_TEST_NODES": str(ranks)} | (
@@ -228,6 +229,8 @@ def main() -> int:
 
 def _stencils(transport: str, ranks: int) -> list[dict[str, object]]:
     """Print and return the steps of a stencil, with and without delay."""
+    from tests.cluster import machines
+
     rows: list[dict[str, object]] = []
     for delay_us in (0, DELAY_US):
         if delay_us and transport != "loopback" and (why := machines.why_not()):
