@@ -189,7 +189,7 @@ def _as_rank(given: argparse.Namespace) -> None:
     show_only_real_drivers()
     transport = MpiTransport(place.size, given.rings)
     if given.node:
-        start.leave(start.run_node(transport))
+        start.leave(0 if start.run_node(transport) else 1)
     print(json.dumps(idle(transport, given.seconds, given.far)), flush=True)
 
 
