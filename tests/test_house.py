@@ -125,6 +125,23 @@ def test_no_import_points_upwards() -> None:
     assert upward(imports(), PACKAGE) == []
 
 
+def users_of(library: str) -> set[str]:
+    """The modules of the package that import a library, at any place in them."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(tree(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            if library in {name.split(".")[0] for name in names}:
+                found.add(module_of(path, PACKAGE))
+    return found
+
+
+@pytest.mark.parametrize(("library", "users"), [("sympy", {"sdi.explain.formula"}), ("islpy", set())])
+def test_algebra_is_imported_for_formulas_only(library: str, users: set[str]) -> None:
+    assert users_of(library) == users
+
+
 def test_circles_and_imports_upwards_are_found(tmp_path: Path) -> None:
     package = tmp_path / "sdi"
     for name, text in {

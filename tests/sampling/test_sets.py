@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
 import pytest
@@ -29,6 +30,16 @@ NOT_EXACT = {
 }
 """More ranges than are listed, a product of ids, and what has no closed form."""
 
+SHARED = {"bits reversed, 20"}
+"""Any member may write any byte."""
+
+FEW_REGIONS = {
+    "checkerboard, halved",
+    "volume 256, z in a loop",
+    "blocks of a work-item",
+    "tiled layout, rows",
+    "tiled layout, columns",
+}
 OPEN = {"bits reversed, 10", "bricks of 8 x 8 x 4", "butterfly by masks"}
 """Too much for isl."""
 
@@ -43,6 +54,18 @@ def test_answers_for_layouts_of_real_kernels_are_isls(pattern: Pattern) -> None:
     bound = analysis.bind(asked.ndrange, asked.values, asked.buffer_nbytes)
     is_exact = all(found.precision is Precision.EXACT for box in pattern.slabs() for found in bound.over(box))
     assert is_exact is (pattern.name not in NOT_EXACT)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+def test_members_write_different_bytes_in_layouts_of_real_kernels(pattern: Pattern) -> None:
+    """But where the index is not followed; in regular ones these are few regions."""
+    tree = tree_of(pattern.source)
+    bound = analyse(tree, kernels_of(tree)["k"]).bind(pattern.ndrange, pattern.values, pattern.buffer_nbytes)
+    answers = [[found.writes for found in bound.over(box)] for box in pattern.slabs()]
+    for written in zip(*answers, strict=True):
+        is_shared = any(a.intersection(b) for a, b in combinations(written, 2))
+        assert is_shared is (pattern.name in SHARED and any(written))
+        assert pattern.name not in FEW_REGIONS or max(len(each.regions) for each in written) <= 8
 
 
 @pytest.mark.parametrize("file", LAUNCHES)
