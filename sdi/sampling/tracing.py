@@ -172,6 +172,9 @@ class Traced:
     def __neg__(self) -> Any:  # noqa: ANN401
         return self._made(scaled(self.expr, -1))
 
+    def __invert__(self) -> Any:  # noqa: ANN401
+        return -1 - self
+
     def __sub__(self, other: object) -> Any:  # noqa: ANN401
         return self + (-other) if isinstance(other, (int, Traced)) else NotImplemented
 

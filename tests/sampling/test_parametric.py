@@ -158,7 +158,7 @@ def _divisions(a: int, b: int, c: int) -> int:
 
 
 def _bits(a: int, b: int, c: int) -> int:
-    return ((a >> 2) + (b << 3) + (c & 15)) * abs(a).bit_length()
+    return ((a >> 2) + (b << 3) + (c & 15)) * abs(a).bit_length() + ~b
 
 
 def _choices(a: int, b: int, c: int) -> int:
