@@ -267,13 +267,18 @@ class BoundKernel:
             closed = True
             for condition in loop.conditions:
                 found = binding.alternatives(condition)
-                if any(f[1].get(variable, 0) > 0 for each in found for f in each):
+                if any(self._may_rise(f, variable) for each in found for f in each):
                     closed = False
             closed = closed and not binding.is_overapproximate
             binding.is_overapproximate = saved
             if not closed:
                 return False
         return True
+
+    def _may_rise(self, expr: AffineExpr, variable: int) -> bool:
+        """Whether an expression may be larger where a counter is; a quotient of it is taken to."""
+        rest: AffineExpr = (0, {v: factor for v, factor in expr[1].items() if v != variable})
+        return expr[1].get(variable, 0) > 0 or bool(self._unknowns([rest]) >> (variable - BASES) & 1)
 
     def _unknowns(self, exprs: Iterable[AffineExpr]) -> int:
         """The unknowns that some expressions need, as bits."""
@@ -353,7 +358,8 @@ class BoundKernel:
         # What is read and written again, or in several arrays at one index, is asked for once.
         key = (access.offset, access.guards, access.loops, access.nbytes)
         if key not in by_digits:
-            by_digits[key] = digits.bytes_of(self._binding, access, box)
+            is_closed = self._are_closed(access.loops)
+            by_digits[key] = digits.bytes_of(self._binding, access, box) if is_closed else None
         parts: Sequence[Part] | None = by_digits[key]
         if parts is None and not has_data and access.mode is Mode.WRITE:
             parts = dense.spans_of(self._binding, access, box)

@@ -1,7 +1,7 @@
 """Exact bytes of an access whose index takes ids apart with / and %: bricks, tiles, rows of a flat range.
 
-Where ids are divided by constants that divide each other, an id is written with digits, as a number with
-mixed bases: ``id = d0 + 8 * d1 + 64 * d2``.  Quotients and remainders are affine in the digits; where a
+Where ids, or loop counters, are divided by constants that divide each other, each is written with digits, as
+a number with mixed bases: ``id = d0 + 8 * d1 + 64 * d2``.  Quotients and remainders are affine in the digits; where a
 neighbour's digit wraps, ``(d1 + 1) % 8``, in the part before that and in the one behind.  A box of
 work-groups is cut into parts in which each digit takes a whole interval, independently of the others; there
 the bytes have a closed form, however many work-items there are.  Anything else has no answer here.
@@ -45,15 +45,15 @@ class _Wraps(Exception):
 
 
 def bytes_of(binding: AffineContext, access: Access, box: GroupBox) -> list[Part] | None:
-    """Exactly the bytes of a definite access outside of loops, if all that data decide is decided for it;
-    None where ids are taken apart otherwise.
+    """Exactly the bytes of a definite access, if all that data decide is decided for it; None where ids are
+    taken apart otherwise.  What holds for one iteration of its loops holds for all earlier ones.
     """
     guards: list[int] = []
     for guard in access.guards:
         row = binding.rows[guard]
         parts = row.args if row.op is TermOp.ALL else (guard,)
         guards += [part for part in parts if not binding.opaque[part]]
-    if access.loops or binding.opaque[access.offset]:
+    if binding.opaque[access.offset]:
         return None
     saved, binding.is_overapproximate = binding.is_overapproximate, False
     offset = binding.exact(access.offset)
@@ -115,7 +115,8 @@ class Described:
             unknown = self._unknowns[variable - BASES]
             exprs = tuple([self.of(expr) for expr in unknown.exprs])
             own = variable if unknown.kind in (UnknownKind.ANY, UnknownKind.COUNTER) else unknown.number
-            known = self._known[variable] = (unknown.kind, exprs, own, unknown.type)
+            values = unknown.range if unknown.kind is UnknownKind.COUNTER else None
+            known = self._known[variable] = (unknown.kind, exprs, own, unknown.type, values)
         return known
 
 
@@ -150,13 +151,13 @@ class _Boxes:
             self._global[GLOBAL + dim] = (n.offset[dim], {GROUP + dim: local, LOCAL + dim: 1})
 
     def _divisors(self, expr: AffineExpr) -> dict[int, set[int]]:
-        """By what each id in an expression is divided; all of it is noted."""
+        """By what each id, or counter, in an expression is divided; all of it is noted."""
         found: dict[int, set[int]] = {}
         for variable in expr[1]:
-            if variable < BASES:
+            unknown = self._binding.unknowns[variable - BASES] if variable >= BASES else None
+            if unknown is None or unknown.kind is UnknownKind.COUNTER:
                 found.setdefault(variable, set()).add(1)
                 continue
-            unknown = self._binding.unknowns[variable - BASES]
             if unknown.kind not in (UnknownKind.FLOOR, UnknownKind.WRAPPED):
                 raise _NoAnswer
             for inner, factor in self._unwrapped(unknown.exprs[0])[1].items():

@@ -288,7 +288,7 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "signed_unsigned": [launch(32, 8, [B(256), I(n)]) for n in (10, -1)],
         "product_of_ids": [launch((8, 8), (2, 2), [B(100)])],
         "parity_of_group": [launch(64, 8, [B(64)])],
-        "big_mask": [launch(64, 8, [B(64), I(m)]) for m in (7, 42, 0)],
+        "big_mask": [launch(64, 8, [B(64), I(m)]) for m in (-8, 7, 42, 0)],
         "variable_shift": [launch(64, 8, [B(64)])],
         "multiplied24": [launch((8, 8), (2, 2), [B(100), I(10)])],
         "absolute": [launch(32, 8, [B(64), I(c)]) for c in (0, 13)],
@@ -298,6 +298,8 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "table_scatter": [launch((8, 6), (4, 2), [B(4 * 20 * 12), I(w)]) for w in (10, 17)],
         "table_of_group": [launch(32 * 8, 32, [B(256), I(3)])],
         "table_from_data": [launch(32, 8, [B(256), B(32)])],
+        "radix_4": [launch(64, 8, [B(256), B(256), I(p)]) for p in (1, 4, 16, 64)],
+        "until_a_remainder": [launch(48, 8, [B(500), I(n)]) for n in (2, 7)],
     },
     "shapes": {
         "braces_left_out": [launch(16, 4, [B(200), I(7)])],

@@ -175,3 +175,17 @@ __kernel void remainder_twice(__global const int *a, __global int *b, int n)
     if (((x + 3) % 8 & 7) > 4)
         b[8 * x + ((x + 1) % 8 & 7)] = n;
 }
+
+__kernel void radix_4(__global const int *a, __global int *b, int p)
+{
+    int n = get_global_size(0), i = get_global_id(0), k = i & (p - 1), to = ((i - k) << 2) + k;
+    for (int m = 0; m < 4; m++)
+        b[to + m * p] = a[i + m * n];
+}
+
+__kernel void until_a_remainder(__global int *b, int n)
+{
+    int x = get_global_id(0);
+    for (int t = 0; t < n && t % 4 < 3; t++)
+        b[x % 8 * 8 + x / 8 * 80 + t] = 1;
+}

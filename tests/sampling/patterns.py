@@ -102,6 +102,12 @@ _MASKED = """uint i = x, j = i & (s - 1), p = ((i & ~(s - 1)) << 1) | j;
     float2 t = a[p];
     a[p] = t + a[p + s];
     a[p + s] = t;"""
+_RADIX_4 = """int k = x & (p - 1), to = ((x - k) << 2) + k;
+    float2 r[4];
+    for (int m = 0; m < 4; m++)
+        r[m] = a[x + m * get_global_size(0)];
+    for (int m = 0; m < 4; m++)
+        b[to + m * p] = r[m];"""
 _BITONIC = """uint i = x, p = i ^ j;
     if (p > i) {
         int t = a[i];
@@ -326,6 +332,18 @@ PATTERNS = (
     *(
         _pattern(f"butterfly, {s}", _BUTTERFLY, LINE, ITEMS, {"float2 *a": 1 << 26}, {"int s": s}, 0)
         for s in (1024, 1 << 21)
+    ),
+    *(
+        _pattern(
+            f"radix 4, {p}",
+            _RADIX_4,
+            (1 << 18,),
+            (64,),
+            {"const float2 *a": 1 << 23, "float2 *b": 1 << 23},
+            {"int p": p},
+            0,
+        )
+        for p in (4, 4096)
     ),
     _pattern("butterfly by masks", _MASKED, LINE, ITEMS, {"float2 *a": 1 << 26}, {"uint s": 1024}, 0),
     *(

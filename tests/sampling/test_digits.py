@@ -57,6 +57,16 @@ __kernel void aslant(__global int *out, uint width, uint height) {
     uint i = get_global_id(0), x = i % width, y = i / width % height, z = i / (width * height);
     out[(z * height + (y + height - 1) % height) * width + (x + 1) % width] = 1;
 }
+__kernel void radix_4(__global int *out, uint p, uint n) {
+    uint i = get_global_id(0), k = i & (p - 1), to = ((i - k) << 2) + k;
+    for (uint m = 0; m < n; m++)
+        out[to + m * p] = 1;
+}
+__kernel void every_other_step(__global int *out, uint width, uint n) {
+    uint i = get_global_id(0), x = i % width, y = i / width;
+    for (uint m = 0; m < n; m++)
+        out[(y * n + m / 2) * width * 2 + m % 2 * width + x] = 1;
+}
 __kernel void odd(__global int *out, uint a, uint b) {
     uint i = get_global_id(0);
     out[i / a + i % b] = 1;
@@ -120,6 +130,13 @@ CASES = [
     ("to_the_right", (16, 20), 40, 16),
     ("to_the_right", (16, 20), 20, 32),
     ("turned", (16, 20), 20, 16),
+    ("radix_4", (1, 4), 40, 8),
+    ("radix_4", (4, 4), 40, 8),
+    ("radix_4", (16, 4), 40, 8),
+    ("radix_4", (16, 3), 40, 8),
+    ("radix_4", (64, 4), 40, 16),
+    ("every_other_step", (12, 6), 40, 8),
+    ("every_other_step", (16, 5), 40, 8),
     ("odd", (4, 6), 20, 12),
     ("odd", (4, 8), 20, 16),
 ]
