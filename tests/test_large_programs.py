@@ -14,6 +14,7 @@ from tests.test_programs import (
     Configuration,
     Pass,
     assert_members_used,
+    assert_nothing_merged,
     assert_same_bytes,
     run_all,
 )
@@ -58,6 +59,10 @@ def test_each_launch_uses_the_members_it_should(
     program: str, image: Pass, configuration: Configuration
 ) -> None:
     assert_members_used(program, image, configuration)
+
+
+def test_what_members_write_of_a_lattice_in_place_is_not_merged(image: Pass) -> None:
+    assert_nothing_merged("lattice_gas", image)
 
 
 def test_members_hold_no_more_than_they_may(image: Pass, configuration: Configuration) -> None:

@@ -29,6 +29,8 @@ PROGRAMS = sorted(
 LARGE = ("lattice_gas", "many_commands", "svm_regions")
 """Half of all that an image does would be for these: ``test_large_programs`` runs them on fewer images."""
 USUAL = [program for program in PROGRAMS if program not in LARGE]
+UNMERGED = ("array_pointers", "chosen_by_data", "fft_registers")
+"""Whose writes are known exactly, or but for what data choose, at indices that are not simple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,11 @@ def test_each_launch_uses_the_members_it_should(
     assert_members_used(program, image, configuration)
 
 
+@pytest.mark.parametrize("program", UNMERGED)
+def test_what_members_write_of_these_programs_is_not_merged(program: str, image: Pass) -> None:
+    assert_nothing_merged(program, image)
+
+
 def assert_same_bytes(program: str, plain: Pass, image: Pass) -> None:
     """Fails where a program computed something else on the image."""
     expected, actual = plain.outputs(program), image.outputs(program)
@@ -199,6 +206,13 @@ def assert_same_bytes(program: str, plain: Pass, image: Pass) -> None:
         difference = first_difference(actual[name], array)
         if difference:
             pytest.fail(f"{program}, array {name}: {difference}", pytrace=False)
+
+
+def assert_nothing_merged(program: str, image: Pass) -> None:
+    """Fails where several members may have written the same bytes in a launch of a program."""
+    image.outputs(program)
+    kernels = image.reports[program]["kernels"]
+    assert kernels and not [kernel for kernel in kernels if image.kernels[kernel]["plans_merging"]]
 
 
 def assert_members_used(program: str, image: Pass, configuration: Configuration) -> None:

@@ -19,11 +19,12 @@ __kernel void cd_all(__global uint *data, uint k)
     data[i] = data[i] * 69069u + k;
 }
 
-__kernel void cd_column(__global uint *data, __global const float *chosen, uint w, uint h, uint k)
+__kernel void cd_column(__global uint *data, __global const float *chosen, uint w, uint h, uint k,
+                        float limit)
 {
     uint x = get_global_id(0);
     for (uint y = 0; y < h; y++)
-        if (chosen[y * w + x] > 0.5f)
+        if (chosen[y * w + x] > limit)
             data[y * w + x] = k + y;
 }
 
@@ -64,7 +65,7 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         every(queue, (truth.size,), (64,), data, k)
         truth = truth * np.uint32(69069) + k
         if step % 3 == 0:
-            column(queue, (WIDTH,), (8,), data, flags, w, h, k)
+            column(queue, (WIDTH,), (8,), data, flags, w, h, k, np.float32(0.5))
             truth = np.where(where[0], k + ys, truth)
         elif step % 3 == 1:
             until(queue, (WIDTH,), (8,), data, flags, w, h, k)
@@ -74,4 +75,11 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
             truth = np.where(where[2], k + np.uint32(7) * xs, truth)
         outputs[f"step {step}"] = to_host(queue, data, truth)
         same(outputs[f"step {step}"], truth, f"step {step}")
+    for limit in (2.0, 0.7, -1.0):  # none of the host's bytes are overwritten, some, all
+        truth = random.integers(0, 1 << 32, (HEIGHT, WIDTH), dtype=np.uint32)
+        cl.enqueue_copy(queue, data, truth)
+        column(queue, (WIDTH,), (8,), data, flags, w, h, np.uint32(7), np.float32(limit))
+        truth = np.where(chosen > np.float32(limit), np.uint32(7) + ys, truth)
+        outputs[f"above {limit}"] = to_host(queue, data, truth)
+        same(outputs[f"above {limit}"], truth, f"above {limit}")
     return outputs
