@@ -29,7 +29,7 @@ PROGRAMS = sorted(
 LARGE = ("lattice_gas", "many_commands", "svm_regions")
 """Half of all that an image does would be for these: ``test_large_programs`` runs them on fewer images."""
 USUAL = [program for program in PROGRAMS if program not in LARGE]
-UNMERGED = ("array_pointers", "chosen_by_data", "fft_registers")
+UNMERGED = ("array_pointers", "chosen_by_data", "fft_registers", "red_black")
 """Whose writes are known exactly, or but for what data choose, at indices that are not simple."""
 
 

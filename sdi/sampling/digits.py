@@ -1,8 +1,8 @@
 """Exact bytes of an access whose index takes ids apart with / and %: bricks, tiles, rows of a flat range.
 
 Where ids, or loop counters, are divided by constants that divide each other, each is written with digits, as
-a number with mixed bases: ``id = d0 + 8 * d1 + 64 * d2``.  Quotients and remainders are affine in the digits; where a
-neighbour's digit wraps, ``(d1 + 1) % 8``, in the part before that and in the one behind.  A box of
+a number with mixed bases: ``id = d0 + 8 * d1 + 64 * d2``.  Quotients and remainders are affine in the digits;
+where a neighbour's digit wraps, ``(d1 + 1) % 8``, in the part before that and in the one behind.  A box of
 work-groups is cut into parts in which each digit takes a whole interval, independently of the others; there
 the bytes have a closed form, however many work-items there are.  Anything else has no answer here.
 """
@@ -27,6 +27,8 @@ _KNOWN_MAX = 4096
 _known: dict[object, list[Part] | None] = {}
 """Answers by what they follow from.  Any thread."""
 _PARTS_MAX = 256
+_VALUES_MAX = 8
+"""Of a digit that is taken apart since a quotient has others, too: ``(x + y) / 2``."""
 
 Digit = tuple[int, int, int]
 """Weight, first value, number of values."""
@@ -37,7 +39,7 @@ class _NoAnswer(Exception):
 
 
 class _Wraps(Exception):
-    """A quotient of digit number ``variable`` is another one from value ``at`` on."""
+    """A quotient of digit number ``variable`` is another one, or simpler, from value ``at`` on."""
 
     def __init__(self, variable: int, at: int) -> None:
         super().__init__()
@@ -313,8 +315,11 @@ def _quotient(expr: AffineExpr, divisor: int, ranges: list[Range]) -> AffineExpr
     rest: AffineExpr = (constant, {v: c for v, c in parts.items() if c % divisor})
     low, high = interval(rest, ranges)
     if low // divisor != high // divisor:
-        if len(rest[1]) != 1:
-            raise _NoAnswer
+        if len(rest[1]) > 1:
+            fewest, variable = min([(ranges[v][1] + 1, v) for v in rest[1]])
+            if fewest > _VALUES_MAX:
+                raise _NoAnswer
+            raise _Wraps(variable, fewest // 2)
         ((variable, factor),) = rest[1].items()
         # The first value with another quotient than the value 0 has.
         beyond = divisor - constant % divisor if factor > 0 else constant % divisor + 1

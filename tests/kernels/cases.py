@@ -299,6 +299,8 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
         "table_of_group": [launch(32 * 8, 32, [B(256), I(3)])],
         "table_from_data": [launch(32, 8, [B(256), B(32)])],
         "radix_4": [launch(64, 8, [B(256), B(256), I(p)]) for p in (1, 4, 16, 64)],
+        "red_or_black": [launch((20, 12), (5, 4), [B(240), I(20), I(h), I(c)]) for h, c in ((12, 0), (9, 1))],
+        "every_third": [launch(40, 5, [B(400), I(n), I(1)]) for n in (3, 10)],
         "until_a_remainder": [launch(48, 8, [B(500), I(n)]) for n in (2, 7)],
     },
     "shapes": {

@@ -189,3 +189,18 @@ __kernel void until_a_remainder(__global int *b, int n)
     for (int t = 0; t < n && t % 4 < 3; t++)
         b[x % 8 * 8 + x / 8 * 80 + t] = 1;
 }
+
+__kernel void red_or_black(__global int *a, int w, int h, int colour)
+{
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x > 0 && x < w - 1 && y > 0 && y < h - 1 && (x + y) % 2 == colour)
+        a[y * w + x] = a[y * w + x - 1] + a[y * w + x + 1] + a[(y - 1) * w + x] + a[(y + 1) * w + x];
+}
+
+__kernel void every_third(__global int *b, int n, int from)
+{
+    int x = get_global_id(0);
+    for (int y = 0; y < n; y++)
+        if ((x + 2 * y + from) % 3 == 1)
+            b[y * 40 + x] = 1;
+}
