@@ -1,18 +1,21 @@
 """What the access analysis costs: per kernel at a build, and per launch with new scalars.
 
 ``python bench/analysis.py [--quick]`` prints one table; with ``--patterns`` what it answers for layouts in
-``tests/sampling/patterns.py``.  Times are medians of the thread's processor time.
+``tests/sampling/patterns.py``, with ``--waits`` how long other threads wait for it meanwhile.  Times are
+medians of the thread's processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import platform
 import statistics
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ from sdi.clc.preprocess.macros import MacroError  # noqa: E402
 from sdi.ndrange import GroupBox, NDRange  # noqa: E402
 from sdi.sampling import AccessRange, KernelAccess, Precision, analyse  # noqa: E402
 from sdi.sampling.parametric import Parametric  # noqa: E402
+from sdi.service.main import COLLECTIONS  # noqa: E402
 from tests.sampling.patterns import PATTERNS, Pattern  # noqa: E402
 from tests.sampling.sources import kernels_of, tree_of  # noqa: E402
 
@@ -194,6 +198,44 @@ def described(pattern: Pattern, repetitions: int) -> str:
     return f"| {pattern.name} | {precision.name} | {ranges} | {both / (1 << 20):.0f} | {ms:.2f} |"
 
 
+def longest_wait_ms(pattern: Pattern, repetitions: int, kept: list[object]) -> float:
+    """The longest that a thread which does nothing else waited for the interpreter's lock.
+
+    In processor time of the thread that analyses, so that other processes don't count where a processor is
+    idle.  ``kept`` gets the answers, as the service keeps them.
+    """
+    tree = tree_of(pattern.source)
+    analysis, boxes = analyse(tree, kernels_of(tree)["k"]), pattern.slabs(MEMBERS)
+    clock, waits, ended = time.pthread_getcpuclockid(threading.get_ident()), [0.0], threading.Event()
+
+    def tick() -> None:
+        last = time.clock_gettime(clock)
+        while not ended.is_set():
+            time.sleep(0)
+            now = time.clock_gettime(clock)
+            waits[0], last = max(waits[0], now - last), now
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    for _ in range(repetitions):
+        bound = analysis.bind(pattern.ndrange, pattern.values, pattern.buffer_nbytes)
+        kept.append([bound.over(box) for box in boxes])
+    ended.set()
+    thread.join()
+    return waits[0] * 1e3
+
+
+def print_waits(repetitions: int) -> None:
+    """With the service's settings, a line per pattern."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
+    sys.setswitchinterval(1e-5)
+    kept: list[object] = []
+    for pattern in PATTERNS:
+        print(f"{pattern.name:32} {longest_wait_ms(pattern, repetitions, kept):6.1f} ms")
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -201,7 +243,11 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     parser.add_argument("--patterns", action="store_true", help="answers for layouts of what is written")
+    parser.add_argument("--waits", action="store_true", help="the longest that another thread waits")
     asked = parser.parse_args()
+    if asked.waits:
+        print_waits(5)
+        return 0
     repetitions = 20 if asked.quick else 200
     if asked.patterns:
         print(f"| pattern | writes | ranges of {MEMBERS} members | MiB that two may write | ms |")
