@@ -216,23 +216,23 @@ class Keeper:
         change: Change,
     ) -> None:
         """Likewise a read of few bytes."""
-        memory = self._table.memory
+        memory, over, blocking = self._table.memory, command.rectangle.bounds, int(command.blocking)
+        target = memory.holding(command.into, over.nbytes)[0] if command.into else None
 
         def finish(builder: Builder) -> bool:
             segment = self._table.segment(buffer, HOST)
-            over, blocking = command.rectangle.bounds, int(command.blocking)
             builder.client = (c.CLIENT_READS, segment, over.nbytes, blocking, 0, 0)
-            if command.into:
+            if target is not None:
                 at = address(memory.memories.host_view(buffer, over))
                 to = address(memory.arena.view(command.into, over.nbytes))
                 builder.client = (c.CLIENT_SHOWN, segment, over.nbytes, blocking, at, to)
-                target, _ = memory.holding(command.into, over.nbytes)
                 builder.shown = self._table.segment(target, HOST) + 1
-                if not builder.shown or not builder.guard_layout(target):
+                if not builder.shown:
                     return False
             return segment >= 0 and builder.transfers(transfers)
 
-        self._keep_transfer(WireOp.READ, command, (buffer,), (change,), transfers, finish)
+        buffers = (buffer,) if target is None else (buffer, target)
+        self._keep_transfer(WireOp.READ, command, buffers, (change,), transfers, finish)
 
     def keep_on_host(
         self,
@@ -328,9 +328,11 @@ class Keeper:
         mask = mask or b"\xff" * len(command.record)
         record = _masked(command.record, mask)
         builder = Builder(self._table, [self._table.guard()], [])
-        for buffer, change in zip(buffers, changes, strict=True):
-            if not builder.guard_layout(buffer) or not builder.change(buffer, change):
-                return
+        if not all(builder.guard_layout(buffer) for buffer in buffers):
+            return
+        # A read's target comes last, and may be in any state.
+        if not all(map(builder.change, buffers, changes)):
+            return
         # Where the bytes are, and so who copies, follows from the states.
         key = (record, tuple(builder.guards), over)
         if self._table.has(key) or not finish(builder):
