@@ -115,8 +115,13 @@ def test_matmul_has_the_checksum_of_the_plain_driver(
     assert checksums[0] == checksums[1]
 
 
-def test_child_after_fork_starts_afresh_while_the_parent_goes_on(compiled: Compiled, members: int) -> None:
-    on_image(members, compiled("tests/c/forks"))
+def test_child_after_fork_starts_afresh_while_the_parent_goes_on(
+    compiled: Compiled, members: int, tmp_path: Path
+) -> None:
+    stats = tmp_path / "stats.json"
+    on_image(members, compiled("tests/c/forks"), SDI_STATS=str(stats))
+    records = json.loads(stats.read_text())["records"]
+    assert records["NDRANGE"]["played"] > 50, "it forked among launches that are replayed"
 
 
 @pytest.mark.parametrize(("sanitizer", "has"), [("", 3), ("address", 3), ("thread", 0)])

@@ -1,8 +1,11 @@
-/* Forks while OpenCL is in use: the child starts afresh, the parent goes on, and exec inherits nothing. */
+/* Forks while OpenCL is in use: the child starts afresh, the parent goes on, and exec inherits nothing.
+ * Only the first session writes what it did to where SDI_STATS says. */
 #include "session.h"
 
 #include <dirent.h>
 #include <sys/wait.h>
+
+enum { KNOWN_STEPS = 100 };
 
 static void expect_exit(pid_t pid, int code)
 {
@@ -43,19 +46,26 @@ int main(int argc, char **argv)
 
     pid_t early = fork();
     if (early == 0) {
+        unsetenv("SDI_STATS");
         fresh_session();
         exit(30);
     }
     session_t s = session_start();
     expect_exit(early, 30);
+    for (int step = 0; step < KNOWN_STEPS; step++) /* they are replayed by now */
+        session_step(&s, 3);
 
     /* A child with OpenCL of its own, whose child has again one, while the parent goes on. */
     pid_t child = fork();
     if (child == 0) {
         cl_uint count;
+        const size_t global = SESSION_ITEMS;
+        unsetenv("SDI_STATS");
         REQUIRE(clGetContextInfo(s.context, CL_CONTEXT_REFERENCE_COUNT, sizeof count, &count, NULL) ==
                     CL_INVALID_CONTEXT, "an inherited context must be invalid");
         REQUIRE(clFinish(s.queue) == CL_INVALID_COMMAND_QUEUE, "an inherited queue must be invalid");
+        REQUIRE(clEnqueueNDRangeKernel(s.queue, s.kernel, 1, NULL, &global, NULL, 0, NULL, NULL) ==
+                    CL_INVALID_COMMAND_QUEUE, "nothing that the parent's session knows may reach it");
         REQUIRE(clReleaseMemObject(s.buffer) == CL_INVALID_MEM_OBJECT, "an inherited buffer must be invalid");
         session_t own = session_start();
         pid_t grandchild = fork();
