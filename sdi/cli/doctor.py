@@ -24,6 +24,7 @@ from sdi.cli.hosts import find_mpiexec
 from sdi.cli.progress import doing
 from sdi.cluster import start
 from sdi.locate import NotInstalled, image_environ, library, service_python
+from sdi.player import load as player
 from sdi.settings import NAMES, Settings, SettingsError
 from sdi.sizes import size
 from sdi.vmem.spill.budget import spill_of
@@ -165,6 +166,16 @@ def _library(_environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("FAIL", "library", f"{path} lacks {', '.join(missing)}", _REINSTALL)
     else:
         yield Finding("ok", "library", str(path))
+    yield _player()
+
+
+def _player() -> Finding:
+    """Without it all works."""
+    try:
+        library, _ = player.loaded()
+    except player.NoPlayer as error:
+        return Finding("note", "player", str(error), _REINSTALL)
+    return Finding("ok", "player", library._name)
 
 
 def _python(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -19,5 +19,5 @@ def loaded() -> tuple[ctypes.CDLL, ctypes.PyDLL]:
     path = prefix() / LIBRARY.parent / LIBRARY_NAME
     try:
         return load(path)
-    except OSError as error:
+    except (OSError, AttributeError) as error:  # it is not there, or of another version
         raise NoPlayer(f"no player, so launches take longer: {error}") from error
