@@ -3,7 +3,7 @@
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
 # make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
-# make soak    run all seeds of the tests that try some, compare 10,000 random sequences of API calls with the plain driver  (ARGS="20000 500": others)
+# make soak    run all programs on all images and all seeds of the tests that try some, compare 10,000 random sequences of API calls with the plain driver, all of it with the player and without  (ARGS="20000 500": other sequences only)
 # make soak-memory    run 20,000 generated programs, also where memory is short  (ARGS="20000 500": others)
 # make soak-wire      damage 1,000,000 records of real programs, then feed live services for two hours (ARGS="20000 60 7": others)
 # make soak-player    play 1,000,000 streams of records under sanitizers, 10,000 in threads  (ARGS="7 1000 100": from seed 7, others)
@@ -81,10 +81,13 @@ cts: install
 
 soak: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg
-	@test -n "$(ARGS)" || POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg ALL_SEEDS=1 \
-		ALL_IMAGES=1 $(PY) -m pytest -q tests/test_programs.py tests/test_large_programs.py $$(grep -rl num_seeds tests --include='test_*.py')
-	@POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg \
-		$(PY) -m tests.sequences.compare $(or $(ARGS),10000 10000)
+	@export POCL_CACHE_DIR=$(CACHES)/pocl XDG_CACHE_HOME=$(CACHES)/xdg SDI_PLAYER; \
+	for SDI_PLAYER in on off; do \
+		echo "SDI_PLAYER=$$SDI_PLAYER"; \
+		test -n "$(ARGS)" || ALL_SEEDS=1 ALL_IMAGES=1 $(PY) -m pytest -q tests/test_programs.py \
+			tests/test_large_programs.py $$(grep -rl num_seeds tests --include='test_*.py') || exit 1; \
+		$(PY) -m tests.sequences.compare $(or $(ARGS),10000 10000) || exit 1; \
+	done
 
 soak-memory: install
 	@mkdir -p $(CACHES)/pocl $(CACHES)/xdg

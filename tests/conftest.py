@@ -62,8 +62,10 @@ def _prepare() -> None:
     os.environ.setdefault("XDG_CACHE_HOME", str(_CACHES / "xdg"))
     for folder in (os.environ["POCL_CACHE_DIR"], os.environ["XDG_CACHE_HOME"]):
         Path(folder).mkdir(parents=True, exist_ok=True)
+    # pyopencl sets one at its import, and its loader crashes without it; by the other no test has the player.
+    kept = ("PYOPENCL_HOME", "SDI_PLAYER")
     for name in [n for n in os.environ if n.startswith(("SDI_", "OCL_ICD_", "PYOPENCL_"))]:
-        if name != "PYOPENCL_HOME":  # pyopencl sets it at its import, and its loader crashes without it
+        if name not in kept:
             del os.environ[name]
     os.environ["PYOPENCL_NO_CACHE"] = "1"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start many Pythons

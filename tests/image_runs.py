@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = "OCL_TEST_RUN"
 """Variable with a value of its own for each run, which all processes of the run inherit."""
 
+PLAYER = os.environ.get("SDI_PLAYER", "on")
+"""Whether images and sessions replay launches: tests are run without that, too."""
+
 END_PATIENCE_S = 15.0
 WRITES_S = 2.0
 """So long a service may take to write where it stands."""
@@ -85,6 +88,7 @@ def image_environ(members: int, **settings: str) -> dict[str, str]:
         "OCL_TEST_PLATFORM": "SDI",
         "SDI_BALANCE": "off",
         "SDI_LEARNT": "off",
+        "SDI_PLAYER": PLAYER,
     }
     return plain_environ() | image | settings
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sdi.locate import INCLUDE
-from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
+from tests.image_runs import PLAYER, ROOT, Run, image_environ, plain_environ, run
 
 LIMIT_S = 180.0
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", f"-I{INCLUDE}"]
@@ -121,7 +121,7 @@ def test_child_after_fork_starts_afresh_while_the_parent_goes_on(
     stats = tmp_path / "stats.json"
     on_image(members, compiled("tests/c/forks"), SDI_STATS=str(stats))
     records = json.loads(stats.read_text())["records"]
-    assert records["NDRANGE"]["played"] > 50, "it forked among launches that are replayed"
+    assert PLAYER == "off" or records["NDRANGE"]["played"] > 50, "it forked among launches that are replayed"
 
 
 @pytest.mark.parametrize(("sanitizer", "has"), [("", 3), ("address", 3), ("thread", 0)])

@@ -40,6 +40,7 @@ from sdi.wire.records import (
     Op,
     record_layout,
 )
+from tests.image_runs import PLAYER
 
 QUEUE = 1
 _HEADER = layout(HEADER)
@@ -71,7 +72,7 @@ class WireClient:
         balance: Balance = ("off", 0),
         verify: Verify = "off",
         share: Callable[[Arena], None] | None = None,
-        plays: bool = True,
+        plays: bool = PLAYER == "on",
         recorder: Recorder | None = None,
         polling: Polling | None = None,
         is_image: bool = True,
