@@ -5,6 +5,9 @@ it in turn on the plain driver and on an image of one member.  Per variant: mill
 median of a run, of these the least of the repetitions on each, and processor time of a round on the image, of
 application and service together (of a long run less a short one, so without their starts), which other
 programs on the machine disturb least.
+
+``--left SECONDS``: instead, of the records of such loops after their first second, how many were left to
+Python, on one and two members on the CPU; the loop runs for so long.
 """
 
 from __future__ import annotations
@@ -13,17 +16,26 @@ import argparse
 import os
 import platform
 import resource
+import struct
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.alternate import adopt_orphans  # noqa: E402
 from bench.overhead import Column, image_column, plain_column  # noqa: E402
+from sdi.devices.discover import MemberSettings, open_members  # noqa: E402
+from sdi.devices.polling import Polling  # noqa: E402
+from sdi.wire.records import Op  # noqa: E402
+from tests.service.wire_client import WireClient  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 AIM_MS = 1.5
@@ -71,6 +83,88 @@ def used_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+class Loop:
+    """Steps of a program on a session: a launch whose scalar is new each time, and a read of 64 bytes.
+
+    ``makes``: its input is made, written and released in each step.  No step sends what a program with the C
+    library does not send.
+    """
+
+    COUNT = 1024
+    SOURCE = (
+        "kernel void scaled(global const int *from, global int *to, int by)"
+        " { int i = get_global_id(0); to[i] = by * from[i] + 1; }"
+    )
+
+    def __init__(self, client: WireClient, makes: bool) -> None:
+        self._client, self._makes = client, makes
+        self._build, status, _ = client.build(self.SOURCE)
+        self._values = np.arange(self.COUNT, dtype=np.int32)
+        self._from, self._to = client.buffer(self._values.tobytes()), client.buffer(4 * self.COUNT)
+        self._steps = 0
+        self._recycled = client.recycle(self._from) if makes else lambda: 0
+        if status:
+            raise RuntimeError(f"the kernel does not build: {status}")
+
+    def step(self) -> None:
+        """One.  Raises RuntimeError where an answer is wrong."""
+        client, self._steps = self._client, self._steps + 1
+        if self._makes:
+            while self._recycled() > 0:
+                os.sched_yield()
+            client.reuse(self._from)
+            client.send(Op.RELEASE_EVENT, client.put(self._from, self._values.tobytes()))
+        arguments = [(self._from, 0), (self._to, 0), struct.pack("<i", self._steps)]
+        client.send(Op.RELEASE_EVENT, client.launch(self._build, arguments, [self.COUNT], [64]))
+        read = client.command(Op.READ, buffer=self._to, offset=256, region=[64, 1, 1])
+        client.notice()
+        at = client.offsets[self._to] + 256
+        found = np.frombuffer(client.arena[at : at + 64], np.int32)
+        client.send(Op.TRANSFER_DONE, read)
+        while client.slot(read)[0] > 0:
+            os.sched_yield()
+        client.send(Op.RELEASE_EVENT, read)
+        if not np.array_equal(found, self._values[64:80] * np.int32(self._steps) + 1):
+            raise RuntimeError(f"step {self._steps}: read {found}")
+        if self._makes:
+            self._recycled = client.recycle(self._from)
+
+    def left(self) -> Counter[bool]:
+        """How many records there were so far, by whether they were left to Python."""
+        player, found = self._client.session.player, Counter[bool]()
+        if player is None:
+            raise RuntimeError("there is no player")
+        for whys in player.records().values():
+            for why, count in whys.items():
+                found[why != "played"] += count
+        return found
+
+
+def show_left(seconds: float) -> None:
+    """A row for each number of members, with buffers that stay and that are made in each step."""
+    print(f"{platform.machine()}, {os.cpu_count()} cores; loops of {seconds:g} s")
+    print("| members | buffers | steps | records after 1 s | left to Python | % |\n|---|---|---|---|---|---|")
+    for members in (1, 2):
+        for makes in (False, True):
+            polling = Polling()
+            devices = open_members(MemberSettings(count=members), polling)
+            with WireClient(devices, plays=True, balance=("auto", 0), polling=polling) as client:
+                loop, steps, before = Loop(client, makes), 0, None
+                begin = time.monotonic()
+                while (ran := time.monotonic() - begin) < seconds:
+                    if before is None and ran >= 1:
+                        before = loop.left()
+                    loop.step()
+                    steps += 1
+                after = loop.left() - (before or Counter())
+            kind = "made in each step" if makes else "stay"
+            share = 100 * after[True] / after.total()
+            print(
+                f"| {members} | {kind} | {steps} | {after.total()} | {after[True]} | {share:.2f} |",
+                flush=True,
+            )
+
+
 def main() -> int:
     """Measure and print; 1 where a variant misses the aim."""
     parser = argparse.ArgumentParser(
@@ -79,7 +173,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="", help="a part of the variant's title")
+    parser.add_argument("--left", type=float, metavar="SECONDS", help="only what is left to Python")
     options = parser.parse_args()
+    if options.left is not None:
+        show_left(options.left)
+        return 0
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="sdi-bench-") as folder:
         program = Path(folder) / "new_buffers"
