@@ -6,14 +6,17 @@ from enum import IntEnum
 
 from sdi.sampling.analysis import KernelAnalysis
 from sdi.sampling.machine import Access, Mode
-from sdi.sampling.terms import Row, TermOp, TermTable
+from sdi.sampling.terms import Row, TermOp, TermTable, rows_below
+
+_VARYING = {TermOp.GLOBAL_ID, TermOp.GROUP_ID, TermOp.LOCAL_ID, TermOp.OPAQUE}
 
 
 class Shape(IntEnum):
     """What an offset is, in ids and loop counters, for given scalars.
 
     UNIFORM: a constant.  QUASI_AFFINE: affine but for floor divisions, modulo, minima, maxima and
-    choices.  COMPUTED: another function of ids, scalars and constants.  DATA: it depends on memory.
+    choices, or so in each iteration of a loop that shifts by its counter (it has few).  COMPUTED: another
+    function of ids, scalars and constants.  DATA: it depends on memory.
     """
 
     UNIFORM = 0
@@ -26,12 +29,26 @@ class Shape(IntEnum):
 def shapes(table: TermTable) -> list[Shape]:
     """The shape of every term."""
     found: list[Shape] = []
+    shifted: list[bool] = []
     for row in table.rows:
-        found.append(_shape(row, found, table))
+        shifted.append(_is_shifted(row, found, shifted, table))
+        found.append(Shape.QUASI_AFFINE if shifted[-1] else _shape(row, found, shifted))
     return found
 
 
-def _shape(row: Row, known: list[Shape], table: TermTable) -> Shape:
+def _is_shifted(row: Row, known: list[Shape], shifted: list[bool], table: TermTable) -> bool:
+    """Whether a term is a number that a loop's counter shifts, or a sum of such."""
+    if row.op is TermOp.OPERATION and row.payload in ("<<", ">>"):
+        number, by = row.args
+        leaves = [each.op for each in rows_below(table.rows, [by]) if not each.args]
+        is_counted = TermOp.COUNTER in leaves and not _VARYING & set(leaves)
+        return is_counted and known[number] is Shape.UNIFORM
+    if row.op not in (TermOp.LINEAR, TermOp.CONVERT) or not any(shifted[a] for a in row.args):
+        return False
+    return all(shifted[a] or known[a] is Shape.UNIFORM for a in row.args)
+
+
+def _shape(row: Row, known: list[Shape], shifted: list[bool]) -> Shape:
     parts = [known[a] for a in row.args]
     worst = max(parts, default=Shape.UNIFORM)
     match row.op:
@@ -40,6 +57,8 @@ def _shape(row: Row, known: list[Shape], table: TermTable) -> Shape:
         case TermOp.OPAQUE:
             return Shape.DATA
         case TermOp.MUL:
+            if any(shifted[a] for a in row.args):
+                return worst
             return worst if min(parts) is Shape.UNIFORM else max(worst, Shape.COMPUTED)
         case TermOp.LINEAR | TermOp.CONVERT:
             return worst

@@ -7,7 +7,8 @@ wrapped values, data), each with its range.  A range that is unbounded ends at I
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 from sdi.ndrange import NDRange
@@ -71,6 +72,9 @@ class AffineContext:
         self.work: dict[tuple[int, int], Any] = {}  # by dimension and parts: what loops come to (work.py)
         self._exprs: dict[int, AffineExpr] = {}
         self._keys: dict[object, int] = {}
+        self._steps: dict[tuple[int, int], tuple[dict[int, AffineExpr], dict[object, int]]] = {}
+        self.fixed: dict[int, int] = {}
+        """Of loops, the iterations that expressions are of."""
         self._assumed = 0  # depth of runs that take values not to wrap
         self._wraps = 0
         self._made = 0
@@ -79,6 +83,18 @@ class AffineContext:
     def bounds(self, found: AffineExpr) -> Range:
         """Its smallest and largest value, as far as is known."""
         return bounds(found, self.ranges, self.unknowns)
+
+    @contextmanager
+    def at_iteration(self, loop: int, number: int) -> Iterator[None]:
+        """Meanwhile expressions and unknowns are those of one iteration of a loop."""
+        saved = self._exprs, self._keys
+        self._exprs, self._keys = self._steps.setdefault((loop, number), ({}, {}))
+        self.fixed[loop] = number
+        try:
+            yield
+        finally:
+            self._exprs, self._keys = saved
+            del self.fixed[loop]
 
     # -- expressions -----------------------------------------------------------------------------------
 
@@ -198,7 +214,7 @@ class AffineContext:
                 found = self.truth(term)
                 return (int(found), {}) if found is not None else self.fresh_unknown(term, kind, (0, 1))
             case TermOp.GEOMETRIC:
-                return self.fresh_unknown(term, kind)
+                return self._power(args, payload, kind, term)
             case TermOp.FLOAT:
                 return self._from_float(args, cast(FloatValue, payload), kind, term)
             case TermOp.LOOKUP:
@@ -239,7 +255,17 @@ class AffineContext:
         """An element of a table: between the least and the greatest of those that the index reaches."""
         lo, hi = self.bounds(index)
         found = table[int(max(lo, 0)) : int(min(hi, len(table) - 1)) + 1] or table
+        if len(found) == 1:
+            return (found[0], {})
         return self.fresh_unknown(term, kind, (min(found), max(found)))
+
+    def _power(self, args: tuple[int, ...], payload: object, kind: IntType, term: int) -> AffineExpr:
+        """What a loop multiplies or divides in each iteration."""
+        start, factor, counter = args
+        iteration, by = self.expr(counter), self.expr(factor)
+        if payload == "*" and not iteration[1] and not by[1]:
+            return scaled(self.expr(start), by[0] ** iteration[0])
+        return self.fresh_unknown(term, kind)
 
     def _from_float(self, args: tuple[int, ...], value: FloatValue, kind: IntType, term: int) -> AffineExpr:
         """The integer that a floating-point number becomes; what its error leaves open is as good as data."""
@@ -438,6 +464,8 @@ class AffineContext:
     # -- loops -----------------------------------------------------------------------------------
 
     def _counter(self, number: int) -> AffineExpr:
+        if number in self.fixed:
+            return (self.fixed[number], {})
         key = (UnknownKind.COUNTER, number)
         variable = self._keys.get(key)
         if variable is None:

@@ -29,10 +29,15 @@ from sdi.sampling.boxes import (
 )
 from sdi.sampling.machine import Access, Mode
 from sdi.sampling.model import AccessRange, Precision, WorkEstimate
-from sdi.sampling.terms import TermOp
+from sdi.sampling.terms import TermOp, rows_below
 from sdi.sampling.unknowns import BASES, UnknownKind
 
 _log = logging.getLogger("sdi.access")
+
+_ITERATIONS_MAX = 32
+"""Of a loop that is taken iteration by iteration."""
+
+_SHAPED = {TermOp.MUL, TermOp.OPERATION, TermOp.GEOMETRIC, TermOp.LOOKUP}
 
 _BOXES_MAX = 64
 """Boxes whose answers are kept."""
@@ -84,6 +89,10 @@ class _Group:
     pieces: list[AffineAccess]
 
 
+Pieces = list[tuple[Domain, list[AffineAccess]]]
+"""By domain."""
+
+
 class BoundKernel:
     """A kernel with its NDRange and scalars known.  Pure; answers for a box are kept."""
 
@@ -103,10 +112,10 @@ class BoundKernel:
         self._known: dict[GroupBox, tuple[AccessRange, ...]] = {}
         self._needs: list[int] = []  # of each unknown, itself and those that it needs, as bits
         self._unbounded = 0  # unknowns of which nothing is known, as bits
-        self._closed: dict[tuple[int, ...], bool] = {}
+        self._closed: dict[object, bool] = {}
 
     @cached_property
-    def _groups(self) -> list[tuple[Domain, list[AffineAccess]]]:
+    def _groups(self) -> Pieces:
         """Pieces by domain; what happens under the fewest conditions first: it reads most of what the others
         read.  Of too many forms nothing is known.
         """
@@ -163,30 +172,71 @@ class BoundKernel:
 
     # -- binding ---------------------------------------------------------------------------------
 
-    def _compile(self) -> list[tuple[Domain, list[AffineAccess]]]:
-        """Pieces by domain."""
-        binding = self._binding
-        by_guards: dict[tuple[int, ...], list[Access]] = {}
+    def _compile(self) -> Pieces:
+        together: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Access]] = {}
         for access in self._accesses:
             if self._nbytes[access.argument] and self._may_iterate(access.loops):
-                by_guards.setdefault(access.guards, []).append(access)
-        found: list[tuple[Domain, list[AffineAccess]]] = []
-        for guards, accesses in by_guards.items():
-            precision = Precision.EXACT
-            alternatives: list[list[AffineExpr]] = [[]]
-            parts = [part for guard in guards for part in self._parts(guard)]
-            for lost, by_data in ((Precision.MAY, False), (Precision.COVER, True)):
-                binding.is_overapproximate = False
-                own = [binding.alternatives(part) for part in parts if binding.opaque[part] is by_data]
-                alternatives = binding.conjunction([alternatives, *own])
-                if binding.is_overapproximate and precision is Precision.EXACT:
-                    precision = lost
-            for constraints in alternatives:
-                domains: dict[int, _Group] = {}
-                for access in accesses:
-                    self._piece(access, constraints, precision, domains)
-                found += [(self._domain(group), group.pieces) for group in domains.values()]
+                together.setdefault((access.guards, access.loops), []).append(access)
+        found: Pieces = []
+        for (guards, loops), accesses in together.items():
+            pieces = self._domains(guards, accesses)
+            if any(_is_bounded(domain, piece) for domain, own in pieces for piece in own):
+                pieces = self._by_iteration(guards, loops, accesses) or pieces
+            found += pieces
         return found
+
+    def _domains(self, guards: tuple[int, ...], accesses: list[Access], is_closed: bool = True) -> Pieces:
+        """Pieces of accesses under the same guards.  ``is_closed``: where these hold, the iteration that
+        expressions are of happens.
+        """
+        binding = self._binding
+        precision = Precision.EXACT if is_closed else Precision.COVER
+        alternatives: list[list[AffineExpr]] = [[]]
+        parts = [part for guard in guards for part in self._parts(guard)]
+        for lost, by_data in ((Precision.MAY, False), (Precision.COVER, True)):
+            binding.is_overapproximate = False
+            own = [binding.alternatives(part) for part in parts if binding.opaque[part] is by_data]
+            alternatives = binding.conjunction([alternatives, *own])
+            if binding.is_overapproximate and precision is not Precision.MAY:
+                precision = lost
+        found: Pieces = []
+        for constraints in alternatives:
+            domains: dict[int, _Group] = {}
+            for access in accesses:
+                self._piece(access, constraints, precision, domains)
+            found += [(self._domain(group), group.pieces) for group in domains.values()]
+        return found
+
+    def _by_iteration(
+        self, guards: tuple[int, ...], loops: tuple[int, ...], accesses: list[Access]
+    ) -> Pieces | None:
+        """The pieces of each iteration of a loop, if it has few and more than bounds is known of all then:
+        of strides that its counter shifts or multiplies.
+        """
+        binding = self._binding
+        terms = [*guards, *(access.offset for access in accesses)]
+        if any(binding.opaque[access.offset] for access in accesses):
+            return None
+        for number in loops:
+            loop = binding.loops[number]
+            if loop is None or not _is_shaped(binding, terms, number):
+                continue
+            last = interval(binding.expr(loop.counter), binding.ranges)[1]
+            if last >= _ITERATIONS_MAX:
+                continue
+            found: Pieces = []
+            is_closed = True  # all work-items that are in an iteration were in the earlier ones
+            for iteration in range(int(last) + 1):
+                with binding.at_iteration(number, iteration):
+                    held = [binding.truth(condition) for condition in loop.conditions]
+                    if False in held:
+                        break
+                    is_closed = is_closed and None not in held
+                    if self._may_iterate(loops):
+                        found += self._domains(guards, accesses, is_closed)
+            if not any(_is_bounded(domain, piece) for domain, pieces in found for piece in pieces):
+                return found
+        return None
 
     def _parts(self, guard: int) -> tuple[int, ...]:
         """What has to hold for a guard, one by one."""
@@ -249,9 +299,11 @@ class BoundKernel:
 
     def _are_closed(self, loops: tuple[int, ...]) -> bool:
         """Whether what holds for one iteration of these loops holds for all earlier ones."""
-        found = self._closed.get(loops)
+        key = (loops, *self._binding.fixed.items())
+        found = self._closed.get(key)
         if found is None:
-            found = self._closed[loops] = self._find_closed(loops)
+            free = tuple([number for number in loops if number not in self._binding.fixed])
+            found = self._closed[key] = self._find_closed(free)
         return found
 
     def _find_closed(self, loops: tuple[int, ...]) -> bool:
@@ -423,6 +475,28 @@ class _Found:
             self.covers += reached.parts
         else:
             self.bounds = _with(self.bounds, reached)
+
+
+def _is_bounded(domain: Domain, piece: AffineAccess) -> bool:
+    """Whether no more than bounds is known of what an access reaches."""
+    return Precision.MAY in (domain.precision, piece.precision)
+
+
+def _is_shaped(binding: AffineContext, terms: Iterable[int], loop: int) -> bool:
+    """Whether the counter of a loop is in products or operations that some terms are made of.
+
+    Not where it is the index of a table: the neighbours of a cell stay within bounds, a plane more than the
+    slab, and cuts across rows, which would seem to write strided bytes at no cost, are not taken.
+    """
+    rows = binding.rows
+    found = {
+        row.op
+        for row in rows_below(rows, terms)
+        if row.op in _SHAPED
+        for inner in rows_below(rows, row.args)
+        if inner.op is TermOp.COUNTER and inner.payload == loop
+    }
+    return bool(found) and TermOp.LOOKUP not in found
 
 
 def _is_cover(reached: Footprint | None) -> bool:

@@ -207,7 +207,7 @@ def _shifted_left(
     if not b[1]:
         return scaled(a, 1 << (b[0] & (kind.bits - 1)))
     (lo, hi), (low, high) = made.bounds(a), made.bounds(b)
-    if lo >= 0 and low >= 0 and high < kind.bits and hi << high <= kind.hi:
+    if lo >= 0 and 0 <= low <= high < kind.bits and hi << high <= kind.hi:
         return made.fresh_unknown(term, kind, (lo << low, hi << high))
     return None
 

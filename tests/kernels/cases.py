@@ -161,6 +161,10 @@ LAUNCHES: dict[str, dict[str, list[Launch]]] = {
     },
     "loops": {
         "until_it_breaks": [launch(16, 4, [B(160), I(n)]) for n in (0, 3, 8)],
+        "stages_of_rows": [launch(16, 4, [B(128), B(128), I(m)]) for m in (1, 2, 3)],
+        "powers_up_to": [launch(8, 2, [B(2048), I(n)]) for n in (4, 6, 13)],
+        "unless_it_ends_before": [launch(16, 4, [B(256)])],
+        "wider_each_time": [launch(16, 4, [B(500), I(n)]) for n in (1, 8, 40)],
         "dot_rows": [launch(16, 4, [B(16 * 9), B(9), B(16), I(n)]) for n in (9, 0)],
         "grid_stride": [launch(32, 8, [B(100), B(100), I(n)]) for n in (100, 64, 20, 0)],
         "grid_stride_while": [launch(32, 8, [B(100), B(100), U(n)]) for n in (100, 20)],

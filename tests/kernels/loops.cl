@@ -578,3 +578,51 @@ __kernel void until_it_breaks(__global int *a, int n)
     if (n == 3 && !is_first)
         a[128 + x] = 2;
 }
+
+void stage_of_row(int l, int m, int n, __global int *from, __global int *to)
+{
+    int width = 1 << l, rows = 1 << (m - l - 1);
+    for (int i = 0; i < rows; i++)
+        for (int k = 0; k < width; k++) {
+            int a = from[i * width + k], b = from[i * width + n / 2 + k];
+            to[2 * i * width + k] = a + b;
+            to[(2 * i + 1) * width + k] = a - b;
+        }
+}
+
+__kernel void stages_of_rows(__global int *x, __global int *y, int m)
+{
+    int n = 1 << m;
+    x += get_global_id(0) * n;
+    y += get_global_id(0) * n;
+    for (int l = 0; l < m; l += 2) {
+        stage_of_row(l, m, n, x, y);
+        if (l + 1 == m) {
+            for (int i = 0; i < n; i++)
+                x[i] = y[i];
+            return;
+        }
+        stage_of_row(l + 1, m, n, y, x);
+    }
+}
+
+__kernel void powers_up_to(__global int *a, int n)
+{
+    int x = get_global_id(0);
+    for (int t = 0; t < 8 && ((3 * t) ^ 5) < n; t++)
+        a[256 * x + (1 << t)] = 1;
+}
+
+__kernel void wider_each_time(__global int *a, int n)
+{
+    int x = get_global_id(0);
+    for (int s = 1; s < n; s *= 3)
+        a[s * x + 2 * s] = s;
+}
+
+__kernel void unless_it_ends_before(__global int *a)
+{
+    int x = get_global_id(0);
+    for (int t = 0; t < 4 && x + 3 * t >= 2; t++)
+        a[16 * x + (1 << t)] = 1;
+}
