@@ -10,7 +10,7 @@ import pytest
 
 from sdi.commands import CopyBuffer, Fill, Launch, Map, Read, Unmap, Write
 from sdi.errors import Status
-from sdi.wire.records import Op
+from sdi.wire.records import NoticeKind, Op
 from tests.player.test_player import ITEMS, SOURCE, STEP, Loop, evict, posted
 from tests.service.conftest import Serve
 
@@ -250,6 +250,40 @@ def test_a_read_into_a_buffer_is_not_replayed_where_another_one_lies_there_now(s
     client.finish()
     assert steps.replayed(lambda: shown(second)) == 0
     steps.until_replayed(lambda number: (steps.step(number), shown(second)), 2)
+    steps.check()
+
+
+def test_a_read_into_bytes_that_the_client_has_yet_to_copy_waits_for_that(serve: Serve) -> None:
+    steps = Steps(serve(1, plays=True))
+    client, other = steps.client, steps.client.new_queue()
+    target, over = client.buffer(bytes(4 * ITEMS)), {"region": [4 * ITEMS, 1, 1]}
+    at = client.offsets[target]
+
+    def show(number: int) -> None:
+        steps.step(number)
+        assert client.wait(client.command(Op.READ, buffer=steps.a, into=at, queue=other, **over)) == 0
+
+    def once(number: int) -> None:
+        show(number)
+        assert client.read(target, 4 * ITEMS) == steps.truth[0].tobytes()
+        client.finish()
+
+    steps.until_replayed(once, 3)
+    show(7)
+    expected = steps.truth[0].tobytes()
+    client.finish()
+    before = steps.player.records()["READ"]["played"]
+    steps.step(8)
+    read = client.command(Op.READ, buffer=target, **over)
+    assert client.notice()[:2] == (NoticeKind.TRANSFER_READY, read)
+    assert steps.player.records()["READ"]["played"] == before + 1
+    shown = client.command(Op.READ, buffer=steps.a, into=at, queue=other, **over)
+    for _ in range(20):  # it had time
+        assert client.wait(client.command(Op.MARKER, queue=client.new_queue())) == 0
+    assert client.arena[at : at + 4 * ITEMS] == expected and client.slot(shown)[0] > 0
+    client.send(Op.TRANSFER_DONE, read)
+    assert client.wait(shown) == 0
+    assert client.arena[at : at + 4 * ITEMS] == steps.truth[0].tobytes()
     steps.check()
 
 
