@@ -194,7 +194,11 @@ def test_each_launch_uses_the_members_it_should(
 
 
 @pytest.mark.parametrize("program", UNMERGED)
-def test_what_members_write_of_these_programs_is_not_merged(program: str, image: Pass) -> None:
+def test_what_members_write_of_these_programs_is_not_merged(
+    program: str, image: Pass, configuration: Configuration
+) -> None:
+    if configuration.seed:
+        pytest.skip("of boxes that are cut anywhere more parts may be written than are told apart")
     assert_nothing_merged(program, image)
 
 
