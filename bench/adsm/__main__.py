@@ -22,7 +22,7 @@ from bench.adsm.measure import ROOT, UPDATES, Bench, Measured, from_json, to_jso
 from bench.adsm.programs import PARBOIL, RUNS
 
 FIGURES = ("programs", "stencil", "blocks", "rolling")
-SIDES = {"smoke": (16,), "cpu": (64, 128, 192), "gpu": (64, 128, 192, 256)}
+SIDES = {"smoke": (16,), "cpu": (64, 128, 192), "gpu": (64, 128, 192, 256, 384)}
 COUNTS = {"smoke": 1 << 16, "cpu": 8 << 20, "gpu": 8 << 20}
 SETS = {"smoke": 16, "cpu": 1023, "gpu": 1023}
 BLOCKS = {

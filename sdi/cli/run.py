@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from pathlib import Path
 
@@ -43,19 +43,22 @@ _PR_SET_PDEATHSIG = 1
 _IDLE = "sdi: the application asked for the image's device, and left before it was ready"
 
 
-def _kept(descriptors: Iterable[str | int]) -> list[int]:
-    """Those that are open for programs that are started.  A rank's sockets are its launcher's."""
-    found, is_rank = [], start.place(os.environ) is not None
-    for number in map(int, descriptors):
-        with contextlib.suppress(OSError):
-            is_socket = stat.S_ISSOCK(os.fstat(number).st_mode)
-            if os.get_inheritable(number) and not (is_rank and is_socket and number > 2):
-                found.append(number)
-    return found
+def _is_inheritable(number: int) -> bool:
+    """Whether programs that are started get an open descriptor of that number."""
+    with contextlib.suppress(OSError):  # it is not open
+        return os.get_inheritable(number)
+    return False
 
 
-_GIVEN = _kept(os.listdir("/proc/self/fd"))
+_GIVEN = [number for number in map(int, os.listdir("/proc/self/fd")) if _is_inheritable(number)]
 """Descriptors that this process was started with.  What MPI opens later is no application's."""
+
+
+def _handed_on() -> list[int]:
+    """Those of them that the application gets: of a rank, its launcher's sockets are not among them."""
+    is_rank = start.place(os.environ) is not None
+    found = [number for number in _GIVEN if _is_inheritable(number)]
+    return [n for n in found if not (is_rank and n > 2 and stat.S_ISSOCK(os.fstat(n).st_mode))]
 
 
 def _nothing() -> None:
@@ -204,7 +207,7 @@ def _start(application: list[str], environ: Mapping[str, str], mask: Set[int]) -
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     # Whoever ends this process with a signal that can't be handed on means the application.
-    process = subprocess.Popen(application, env=environ, pass_fds=_kept(_GIVEN), preexec_fn=ready)  # noqa: PLW1509
+    process = subprocess.Popen(application, env=environ, pass_fds=_handed_on(), preexec_fn=ready)  # noqa: PLW1509
     process.returncode = 0  # who called waits for it
     return process.pid
 

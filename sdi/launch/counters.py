@@ -14,7 +14,7 @@ from sdi.launch.arguments import BufferArgument, ImageArgument
 from sdi.launch.kernel import Binding, Kernel, LaunchPlan
 from sdi.launch.patterns import CopyPattern
 from sdi.launch.plan import BufferPlan
-from sdi.launch.recording import Tally
+from sdi.launch.recording import HowLaunched, Tally
 from sdi.partition.gain import Rates
 from sdi.sampling import KernelAnalysis
 from sdi.vmem.accounting import Accounting
@@ -125,7 +125,7 @@ class Counters:
         """Of each kernel that was built with a note."""
         self.patterns: dict[str, dict[tuple[str, str], PatternSums]] = {}
         """Likewise, by argument and pattern: of launches that the player did not replay."""
-        self._tallies: dict[tuple[str, tuple[int, ...], tuple[int, ...], str, bool], Tally] = {}
+        self._tallies: dict[tuple[str, HowLaunched], Tally] = {}
         self.nodes: tuple[int, ...] = ()
         """Of each member, in a job."""
         self.network: dict[tuple[int, int], dict[str, int]] = {}
@@ -137,8 +137,7 @@ class Counters:
 
     def tally(self, kernel: Kernel, launch_plan: LaunchPlan, members: tuple[int, ...]) -> Tally:
         """Where to count launches that are issued again just as before."""
-        is_by_address = bool(launch_plan.names)
-        key = (kernel.model.name, launch_plan.groups, members, launch_plan.why_whole, is_by_address)
+        key = (kernel.model.name, _how(launch_plan, members))
         found = self._tallies.get(key)
         if found is None:
             found = self._tallies[key] = Tally(*key)
@@ -148,8 +147,7 @@ class Counters:
         """Count what was only tallied."""
         for tally in self._tallies.values():
             if tally.launches:
-                how = (tally.groups, tally.members, tally.why_whole, tally.is_by_address)
-                self._kernel(tally.name).count(*how, tally.launches)
+                self._kernel(tally.name).count(*tally.how, tally.launches)
                 tally.launches = 0
 
     def kernel(self, name: str) -> KernelCounters:
@@ -194,8 +192,7 @@ class Counters:
         """A launch of ``kernel`` was issued.  ``patterns``: of all its parts."""
         name = kernel.model.name
         launch_plan = binding.launch_plan
-        how = (launch_plan.groups, members, launch_plan.why_whole, bool(launch_plan.names))
-        self._kernel(name).count(*how)
+        self._kernel(name).count(*_how(launch_plan, members))
         if kernel.note is not None:
             before = self.last.get(name)
             shown = patterns or (before.patterns if before is not None else ())
@@ -261,3 +258,7 @@ def _stores(kernel: Kernel, binding: Binding, used: BufferPlan) -> tuple[str, ..
         if isinstance(value, BufferArgument | ImageArgument) and value.buffer == used.buffer.id
     }
     return tuple(dict.fromkeys(at for index, at in kernel.access.stores if index in named))
+
+
+def _how(launch_plan: LaunchPlan, members: tuple[int, ...]) -> HowLaunched:
+    return launch_plan.groups, members, launch_plan.why_whole, bool(launch_plan.names)

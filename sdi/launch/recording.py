@@ -41,25 +41,18 @@ class CopyTime:
 IssueKernel = Callable[[BoundKernel, Int3, Int3, int, Sequence[Ticket], Timing], Ticket]
 """``Device.launch``."""
 
+HowLaunched = tuple[tuple[int, ...], tuple[int, ...], str, bool]
+"""Work-groups, and on which members, why whole, and whether by address."""
+
 
 class Tally:
-    """``launches`` that ran alike and are not counted yet."""
+    """``launches`` of a kernel that ran alike and are not counted yet."""
 
-    __slots__ = ("groups", "is_by_address", "launches", "members", "name", "why_whole")
+    __slots__ = ("how", "launches", "name")
 
-    def __init__(
-        self,
-        name: str,
-        groups: tuple[int, ...],
-        members: tuple[int, ...],
-        why_whole: str,
-        is_by_address: bool,
-    ) -> None:
+    def __init__(self, name: str, how: HowLaunched) -> None:
         self.name = name
-        self.groups = groups
-        self.members = members
-        self.why_whole = why_whole
-        self.is_by_address = is_by_address
+        self.how = how
         self.launches = 0
 
 

@@ -84,6 +84,13 @@ def _do(command: str) -> str:
     return subprocess.run(shlex.split(command), stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+def _join(machine: int) -> None:
+    """A machine gets its address; its device is there."""
+    _do(f"ip -n n{machine} addr add {_NETWORK}.{machine + 1}/24 dev eth0")
+    _do(f"ip -n n{machine} link set eth0 up")
+    _do(f"ip -n n{machine} link set lo up")
+
+
 def _make(ranks: int, rate: str) -> None:
     """The machines, and the switch that they are linked to."""
     _do("mount -t tmpfs none /run")
@@ -94,9 +101,7 @@ def _make(ranks: int, rate: str) -> None:
         _do(f"ip netns add n{k}")
         _do(f"ip link add port{k} type veth peer name eth0 netns n{k}")
         _do(f"ip link set port{k} master switch up")
-        _do(f"ip -n n{k} addr add {_NETWORK}.{k + 1}/24 dev eth0")
-        _do(f"ip -n n{k} link set eth0 up")
-        _do(f"ip -n n{k} link set lo up")
+        _join(k)
         _do(f"ip netns exec n{k} tc qdisc add dev eth0 root tbf rate {rate} burst 256k latency 50ms")
 
 
@@ -113,9 +118,8 @@ def _make_late(ranks: int, delay_ns: int) -> None:
         fcntl.ioctl(tunnels[k], _TUNSETIFF, struct.pack("16sH22x", b"eth0", _IFF_TUN_NO_PI))
         setns(home, 0)
         os.close(there)
-        _do(f"ip -n n{k} addr add {_NETWORK}.{k + 1}/24 dev eth0")
-        _do(f"ip -n n{k} link set eth0 mtu 9000 up")
-        _do(f"ip -n n{k} link set lo up")
+        _do(f"ip -n n{k} link set eth0 mtu 9000")
+        _join(k)
     threading.Thread(target=_carry, args=(tunnels, delay_ns), daemon=True).start()
 
 
