@@ -13,7 +13,7 @@ from sdi.wire.records import COMMANDS
 
 _SUMS = (
     *("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "host_faults"),
-    *("host_faults_ns", "node_replays"),
+    *("host_faults_ns", "node_replays", "firm_replays"),
     *("node_spilled_nbytes", "node_filled_nbytes", "node_refused_nbytes"),
     *("round_trips", "round_trip_nbytes"),
     *("file_nbytes", "file_read_nbytes", "file_written_nbytes", "file_read_ns", "file_written_ns"),
@@ -98,7 +98,7 @@ class SessionCounts:
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use;
     ``host_faults``: page faults in fine-grained memory, until all were answered in ``host_faults_ns``.
     ``network``: from one node to another.  ``node_replays``: launches that nodes carried out by what they
-    keep of them.
+    keep of them, ``firm_replays`` of these with copies of which nothing is said.
     ``node_spilled_nbytes``: copied to nodes' own memory by members that lack room, ``node_filled_nbytes``:
     from there to members, ``node_refused_nbytes``: for which there was no room.
     ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` did not go out again.
@@ -118,6 +118,7 @@ class SessionCounts:
     host_faults: int = 0
     host_faults_ns: int = 0
     node_replays: int = 0
+    firm_replays: int = 0
     node_spilled_nbytes: int = 0
     node_filled_nbytes: int = 0
     node_refused_nbytes: int = 0
@@ -260,7 +261,8 @@ def report(counters: SessionCounts) -> str:
         lines.append(f"replayed: {replayed(counters.records)}")
     if counters.node_replays:
         launches = sum(kernel.launches_split + kernel.launches_whole for kernel in counters.kernels.values())
-        lines.append(f"replayed by nodes: {counters.node_replays} of {launches} launches")
+        firm = f", {counters.firm_replays} with mailboxes for copies" if counters.firm_replays else ""
+        lines.append(f"replayed by nodes: {counters.node_replays} of {launches} launches{firm}")
     if counters.node_spilled_nbytes or counters.node_refused_nbytes:
         none = (
             f"; {size(counters.node_refused_nbytes)} had no room there"

@@ -21,6 +21,7 @@ import numpy as np
 
 from sdi.cluster.arriving import Arriving, behind, chunks
 from sdi.cluster.loans import Loan, Loans
+from sdi.cluster.mailboxes import Mailboxes
 from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, failure, failure_of, packed
 from sdi.cluster.shared import Mapped, Pool, word_at
 from sdi.cluster.staging import LENT_NBYTES, Staging
@@ -88,6 +89,7 @@ class Exchange:
         self._coming: Final[dict[tuple[int, int], dict[int, _Chunk]]] = {}
         self._lost: Final[dict[int, DeviceFailed]] = {}
         self._loans: Final = Loans(transport, self._staging)
+        self.mailboxes: Final = Mailboxes(transport, self._loans, self._staging)
 
     def meet(self, pool: Pool, pools: Mapping[int, Mapped]) -> None:
         """This process' pool, which others read, and theirs, by rank; all are this object's now."""
@@ -96,9 +98,8 @@ class Exchange:
 
     def close(self) -> None:
         """Nothing is on its way any more."""
-        for mapped in self._loans.pools.values():
-            mapped.close()
-        self._loans.pools = {}
+        self.mailboxes.clear()
+        self._loans.close()
         if self._staging.pool is not None:
             self._staging.pool.close()
             self._staging.pool = None
@@ -112,14 +113,18 @@ class Exchange:
         """What rank 0 is told of a member of this process."""
         return replace(device.capabilities, signals=self.signals(device))
 
+    def is_short(self, region: Region, other: int) -> bool:
+        """Whether what counts of a copy of ``region`` is who waits for it; the same at both ends."""
+        return other in self._loans.pools and region.total_nbytes <= SIGNALLED_NBYTES
+
     def _is_signalled(self, device: Device, region: Region, other: int) -> bool:
-        """Whether a copy is so short that what counts is who waits for it; the same at both ends."""
+        """Whether a copy is made by signals; the same at both ends."""
         signals = device.signals
-        is_short = other in self._loans.pools and region.total_nbytes <= SIGNALLED_NBYTES
-        return is_short and signals is not None and signals.carries(region)
+        return self.is_short(region, other) and signals is not None and signals.carries(region)
 
     def believe(self) -> None:
         """Signals count from now on, in all processes: none is under way.  At rank 0."""
+        self.mailboxes.clear()
         self._loans.believe()
 
     # -- sending ------------------------------------------------------------------------------------------
@@ -552,11 +557,13 @@ class Exchange:
     def abandon(self) -> None:
         """No signal is waited for any more: devices are closed, perhaps not all at once.  Any thread."""
         why = DeviceFailed("a node", "the session has ended, or it hangs")
+        self.mailboxes.abandon()
         with self._lock:
             self._refute([chunk for parts in self._coming.values() for chunk in parts.values()], why)
 
     def lost(self, rank: int, why: DeviceFailed) -> None:
         """Nothing comes from ``rank`` any more."""
+        self.mailboxes.give_up()
         with self._lock:
             self._lost[rank] = why
             keys = [key for key in self._coming if key[0] == rank]

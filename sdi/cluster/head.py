@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from sdi.cluster.arguments import bound
+from sdi.cluster.firm import FirmCopies, FirmReplays
 from sdi.cluster.gathered import GATHERED_NBYTES_MAX, PART_NBYTES_MAX, Gather
 from sdi.cluster.job import Job
 from sdi.cluster.part import OPERATIONS_MAX, KeptOperation, KeptPart, KeptRecord, KeptUse, replay_name
@@ -100,7 +101,7 @@ class Head:
         self.accesses: dict[object, list[tuple[NodeAccess, int]]] = {}
         self.buffers: set[int] = set()
         self.own: list[tuple[Assignment, int, int]] = []
-        self.replays = 0
+        self.replays = self.firm_replays = 0
         self._replayed: list[tuple[Replayed, dict[Dependencies, None]]] = []
         self._seen: list[int] = []  # of each of these, how often something else had used it
         self._copies: list[Half | Transfer] = []  # this process' own part
@@ -111,11 +112,14 @@ class Head:
         self._shared: list[tuple[RemoteNode, int]] = []
         self._gathered: list[Transfer] = []
         self._gather_host: Gather | None = None
+        self.firm: FirmCopies | None = None
         self._holes: tuple[int, ...] = ()
         self._given: tuple[Binding | None, bytes] = None, b""
         self._touch_at = 0
 
-    def build(self, binding: Binding | None, memory: VirtualMemory, issuer: Issuer) -> None:
+    def build(
+        self, binding: Binding | None, memory: VirtualMemory, issuer: Issuer, firm: FirmReplays
+    ) -> None:
         """Find what each node does, and tell it.  Raises NotKept, ClError.
 
         ``binding``: of a launch; None of what brings bytes to the host.
@@ -131,12 +135,17 @@ class Head:
         names = [len(keys), *(len(writer.operations) + 1 for writer in writers.values())]
         if max(names) >= OPERATIONS_MAX:
             raise NotKept("very many operations")
+        if binding is not None:
+            own = [memory.devices[member] for _, _, member in self.own]
+            self.firm = firm.made(writers, self._copies, own)
         for at, writer in enumerate(writers.values()):
             self.nodes.append(writer.node)
             if writer.shared_nbytes:
                 self._shared.append((writer.node, writer.shared_nbytes))
             kept = [self._operation(at, number, *each) for number, each in enumerate(writer.operations)]
-            part = pickle.dumps(KeptPart(tuple(kept), self._holes))
+            records = [record for each in kept for record in each.records]
+            places = {} if self.firm is None else self.firm.places_of(records)
+            part = pickle.dumps(KeptPart(tuple(kept), self._holes, places))
             writer.node.say(packed(RecordKind.KEEP, 0, self.number, tail=part))
         self._seen = [-1] * len(self._replayed)
         self._on_host = {operation for _, operation in self._host}
@@ -279,11 +288,12 @@ class Head:
         name: int,
         first: int,
         tree: ReplayTree,
+        is_firm: bool,
     ) -> list[Ticket]:
         """Have all parts done once more, as the replay ``name``; the tickets of parts and own kernels.
 
-        ``first``: the first replay behind which nodes put later ones.  Where kernels print each node is told
-        directly, and answers so: what it printed comes before.
+        ``first``: the first replay behind which nodes put later ones.  ``is_firm``: see ``firm``.
+        Where kernels print each node is told directly, and answers so: what it printed comes before.
         """
         kernels = (
             [issuer.kernel(binding, 0, k, member) for _, k, member in self.own] if binding is not None else []
@@ -300,16 +310,22 @@ class Head:
         prints = binding is not None and binding.kernel.model.prints
         spread = None
         if tree.is_on and len(self.nodes) > FIRST and not prints:
-            spread = tree.spread(name, self.number, timing.value, given, self.ranks, hear)
+            spread = tree.spread(name, self.number, timing.value, is_firm, given, self.ranks, hear)
         if spread is not None:
             made.parts = [spread]
         else:
-            record = packed(RecordKind.REPLAY, 0, name, (self.number, timing.value), tail=given)
+            record = packed(RecordKind.REPLAY, 0, name, (self.number, timing.value, is_firm), tail=given)
             made.parts = [node.replay(name, record, hear) for node in self.nodes]
         tickets = [*made.parts, gathering.behind(made.parts)] if gathering is not None else [*made.parts]
         for node, nbytes in self._shared:
             node.copies_host(nbytes)
-        self._copy(self._copies[self._num_first :], memory, issue, name)
+        if is_firm and self.firm is not None:
+            for node in self.nodes:  # what comes next may wait for them in the driver
+                node.flush()
+            copied = self.firm.again(name)
+            self.firm.last = made.parts if copied is None else [*made.parts, copied]
+        else:
+            self._copy(self._copies[self._num_first :], memory, issue, name)
         for use, operation in self._host:
             use.by(made.ticket(operation))
         recording = self.recording
@@ -325,6 +341,7 @@ class Head:
         for replayed, _ in self._replayed:
             replayed.by(made)
         self.replays += 1
+        self.firm_replays += is_firm
         return [*tickets, *own]
 
     def _copy(
@@ -343,7 +360,8 @@ class Head:
             source, target = transfer.copy.source, transfer.copy.target
             memory.accounting.repeated(source, target, transfer.nbytes, transfer.cause, self.replays)
         memory.accounting.events.node_replays += self.replays
-        self.replays = 0
+        memory.accounting.events.firm_replays += self.firm_replays
+        self.replays = self.firm_replays = 0
 
     def forget(self) -> None:
         """It is not replayed any more: nobody has to know it for what it did."""
@@ -431,6 +449,7 @@ class Heads:
         self._knowing: dict[int, set[RemoteNode]] = {}  # of a buffer, the nodes that know accesses to it
         self._first = replay_name(next(job.replays) + 1)
         self._has_failed = False
+        self._firm = FirmReplays(job)
         memory.accounting.on_report.append(self._count)
 
     def find(self, binding: Binding | None, recording: Recording) -> IssueParts | None:
@@ -455,22 +474,26 @@ class Heads:
 
     def _replay(self, head: Head, binding: Binding | None, issue: Issue, timing: Timing) -> list[Ticket]:
         name = replay_name(next(self._job.replays))
+        is_firm = self._firm.may_be(head.firm, name)
         tickets = head.replay(
-            binding, self._memory, self._issuer, issue, timing, name, self._first, self._job.tree
+            binding, self._memory, self._issuer, issue, timing, name, self._first, self._job.tree, is_firm
         )
+        look = partial(self._look, is_firm)
         for ticket in tickets:
-            ticket.when_done(self._look)
+            ticket.when_done(look)
         return tickets
 
-    def _look(self, done: Ticket) -> None:
+    def _look(self, is_firm: bool, done: Ticket) -> None:
         """A part is done.  Any thread."""
         if done.error is not None:
             self._has_failed = True
+            if is_firm:
+                self._job.exchange.mailboxes.give_up()
 
     def _made(self, binding: Binding | None, recording: Recording) -> Head | None:
         head = Head(next(self._job.recordings), recording, self._job.losses)
         try:
-            head.build(binding, self._memory, self._issuer)
+            head.build(binding, self._memory, self._issuer, self._firm)
         except NotKept:
             return None
         if not head.nodes:
@@ -488,6 +511,8 @@ class Heads:
             head.forget()
             for node in head.nodes:
                 node.say(packed(RecordKind.KEEP, 0, head.number))
+            if head.firm is not None:
+                self._firm.retire(head.firm)
 
     def _forget_buffer(self, buffer: int) -> None:
         """A buffer is released: nothing names it any more."""

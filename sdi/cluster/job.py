@@ -83,6 +83,7 @@ class Job:
 
     def _listen(self) -> None:
         """Refuse nodes that are silent for too long; what they owe they have been asked for."""
+        self.exchange.mailboxes.end_waits()
         heard = self._transport.heard()
         owing = [rank for rank, node in self.nodes.items() if node.is_busy]
         for rank in owing:
@@ -225,6 +226,8 @@ class Job:
     def open(self, asked: dict[int, Asked]) -> list[Device]:
         """The members that nodes are asked for, by rank, in the order of their numbers.  Raises JobError."""
         self._before = copied(self._transport.traffic)
+        for node in self.nodes.values():
+            node.lost_members.clear()
         answers = [
             (rank, members, self.nodes[rank].question(RecordKind.OPEN, tail=pickle.dumps(members)))
             for rank, members in asked.items()

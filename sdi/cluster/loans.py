@@ -56,6 +56,15 @@ class Loans:
         self._lost: Final[set[int]] = set()
         self._unsaid: Final[dict[int, list[bytes]]] = {}
 
+    def close(self) -> None:
+        """Nobody reads anything any more."""
+        with self._lock:
+            self._lent.clear()
+            self._unsaid.clear()
+        for mapped in self.pools.values():
+            mapped.close()
+        self.pools = {}
+
     def words(self) -> list[memoryview]:
         """Those of the signals of all memory that is lent, by this process and to it."""
         assert self._staging.pool is not None
@@ -67,13 +76,19 @@ class Loans:
         assert self._staging.pool is not None
         return self._staging.pool.place(memory)
 
+    def in_first_pool(self, place: int, nbytes: int) -> memoryview:
+        """Bytes of rank 0's pool.  Raises ValueError where there are none."""
+        first = self.pools.get(0) or self._staging.pool
+        assert first is not None
+        return first.view(place, nbytes)
+
+    def word_of_first(self, place: int) -> memoryview:
+        """The word there of memory at ``place``."""
+        return self.in_first_pool(*word_at(place))
+
     def _doubts(self) -> memoryview:
         """The word of rank 0's pool that says whether signals count."""
-        first = self.pools.get(0)
-        if first is not None:
-            return first.view(*word_at(0))
-        assert self._staging.pool is not None
-        return self._staging.pool.word(0)
+        return self.word_of_first(0)
 
     def doubt(self) -> None:
         """Some process goes on with what it never got, and so may all that hear of it by signals."""
@@ -86,7 +101,7 @@ class Loans:
 
     def is_in_doubt(self) -> bool:
         """Whether a signal that was given, by anybody, says nothing."""
-        return self._doubts()[0] != 0
+        return bool(self.pools) and self._doubts()[0] != 0
 
     def ring(self, to: int, sizes: Sequence[int]) -> list[memoryview]:
         """Memory for chunks of these sizes that are lent to ``to``, each for every so manieth; none where

@@ -87,7 +87,7 @@ class Node:
         self._devices: Sequence[Device] = ()
         self._objects: dict[int, object] = {}
         self._blocks: Final = HostBlocks(self._exchange, self._object)
-        self._parts = Parts()
+        self._parts = Parts(self._exchange.mailboxes)
         self._branch: Final = Branch(
             transport, self._act, self._spread, self._forget_tickets, self._lost_members
         )
@@ -175,6 +175,7 @@ class Node:
 
     def beat(self) -> None:
         """Say that this node is there, if it has something to do and said nothing since the last time."""
+        self._exchange.mailboxes.end_waits()
         if self._transport.hangs():
             self._exchange.abandon()
         said = self._transport.traffic[ROOT].messages
@@ -198,7 +199,7 @@ class Node:
         self._devices = ()
         self._objects.clear()
         self._blocks.close()
-        self._parts = Parts()
+        self._parts.forget(0)
         if self._arena is not None:
             self._arena.close()
             self._arena = None
@@ -449,16 +450,15 @@ class Node:
 
     def _replay(self, record: NodeRecord) -> None:
         """Do a part again; rank 0 is told once, when all of it is done."""
-        number, timing = record.fields
-        whole, names, gathered = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
+        whole, names, gathered = self._replayed(record.ticket, record.fields, bytes(record.tail))
         whole.when_done(partial(self._done, names, 0, gathered=gathered))
 
     def _spread(self, record: NodeRecord) -> Spread:
         """The same, where the answer goes another way; nothing where this node has no part."""
-        _, _, number, timing = record.fields
-        if number not in self._parts:
+        _, _, *how = record.fields
+        if how[0] not in self._parts:
             return completed(), (), ()
-        found = self._replayed(number, record.ticket, Timing(timing), bytes(record.tail))
+        found = self._replayed(record.ticket, how, bytes(record.tail))
         found[0].when_done(self._over)
         return found
 
@@ -466,14 +466,15 @@ class Node:
         with self._lock:
             self._pending -= 1
 
-    def _replayed(
-        self, number: int, name: int, timing: Timing, given: bytes
-    ) -> tuple[Ticket, list[int], list[Run]]:
-        """Do part ``number`` again as ``name``: the ticket of all of it, what its tickets are called, and
-        what it gathers, which is there with the ticket.
+    def _replayed(self, name: int, how: Sequence[int], given: bytes) -> tuple[Ticket, list[int], list[Run]]:
+        """Do a part again as ``name``: the ticket of all of it, what its tickets are called, and what it
+        gathers, which is there with the ticket.  ``how``: which, its timing, and whether it is firm.
         """
+        number, timing, is_firm = how
         whole, self._gathered = Ticket(), []
-        tickets, launches, members, why = self._parts.replay(number, name, given, timing, self._attempt)
+        tickets, launches, members, why = self._parts.replay(
+            number, name, given, Timing(timing), is_firm > 0, self._attempt
+        )
         names = [*range(name, name + 1 + len(tickets))]
         with self._lock:
             self._tickets.update(zip(names, (whole, *tickets), strict=True))

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from sdi.cluster.arguments import arguments_of
+from sdi.cluster.exchange import region_of
+from sdi.cluster.mailboxes import Mailboxes, RepeatedRound
 from sdi.cluster.records import NodeRecord, RecordKind
 from sdi.devices.base import BoundArgument, Device
 from sdi.devices.copying import all_of
-from sdi.devices.handles import BoundKernel, DeviceProgram
+from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram
 from sdi.devices.issue import Timing
+from sdi.devices.signals import RepeatedCopy
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
@@ -37,6 +40,11 @@ _BOUND_MAX = 64
 def replay_name(number: int) -> int:
     """What the replay of that number is called on all nodes."""
     return REPLAYS + number * OPERATIONS_MAX
+
+
+def replay_number(name: int) -> int:
+    """The contrary."""
+    return (name - REPLAYS) // OPERATIONS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +93,13 @@ class KeptOperation:
 
 @dataclass(frozen=True, slots=True)
 class KeptPart:
-    """``holes``: the numbers of the arguments that each replay has anew."""
+    """``holes``: the numbers of the arguments that each replay has anew.  ``places``: of the mailboxes by
+    which copies go in firm replays, by the copies' numbers; none where it has none.
+    """
 
     operations: tuple[KeptOperation, ...]
     holes: tuple[int, ...]
+    places: dict[int, int]
 
 
 class _Launch:
@@ -127,11 +138,15 @@ class Part:
         devices: Sequence[Device],
         objects: Mapping[int, object],
         use: Callable[[KeptUse], Use],
+        mailboxes: Mailboxes,
     ) -> None:
         """As a record KEEP has it.  Raises why it can't be kept."""
         kept = pickle.loads(tail)
         assert isinstance(kept, KeptPart)
         self._holes = kept.holes
+        self._places = kept.places
+        self._mailboxes = mailboxes
+        self._copy_uses: list[Use] = []
         self._operations: list[tuple[list[NodeRecord], _Launch | Exception | None, tuple[Use, ...]]] = []
         for each in kept.operations:
             first = each.records[0]
@@ -141,22 +156,77 @@ class Part:
                 ([_record(one) for one in each.records], launch, tuple([use(one) for one in each.uses]))
             )
         self.members = frozenset(one.member for each in kept.operations for one in each.records)
+        self._round = self._repeated(devices, objects) if kept.places else None
+        """None: it has no copies by mailboxes; or why they can't be made."""
+
+    def _repeated(
+        self, devices: Sequence[Device], objects: Mapping[int, object]
+    ) -> RepeatedRound | Exception:
+        """What makes all its copies together; or why something that they need was not made."""
+        copies, sent = list[RepeatedCopy](), dict[int, int]()
+        for (record,), launch, uses in self._operations:
+            if launch is not None:
+                continue
+            self._copy_uses += uses
+            buffer, *strided = record.fields[:5]
+            region, is_sent = region_of(*strided), record.kind is RecordKind.SEND
+            place = self._places[record.ticket if is_sent else record.fields[-1]]
+            box = self._mailboxes.use(place, region.total_nbytes)
+            copies.append(RepeatedCopy(cast(DeviceBuffer, objects.get(buffer)), region, box, is_sent))
+            if is_sent:
+                to = record.fields[5]
+                sent[to] = sent.get(to, 0) + region.total_nbytes
+        for copy in copies:  # all mailboxes are known by now: others may have to be told not to wait
+            if copy.buffer is None or isinstance(copy.buffer, Exception):
+                return copy.buffer or DeviceFailed("a node", "a buffer is not known")
+        (member,) = self.members
+        return self._mailboxes.round_of(devices[member], copies, sent)
+
+    def drop(self) -> None:
+        """It is kept no more."""
+        for place in self._places.values():
+            self._mailboxes.drop(place)
+
+    def _copied(self, name: int, before: Mapping[int, Sequence[Ticket]]) -> Ticket | None:
+        """Make all copies of a firm replay; their ticket, if there are any."""
+        issue = self._round
+        if issue is None:
+            return None
+        if isinstance(issue, Exception):
+            self._mailboxes.give_up()
+            return completed(issue)
+        found: dict[Ticket, None] = {}
+        for number, waits in before.items():
+            if self._operations[number][1] is None:
+                found.update(dict.fromkeys(waits))
+        for use in self._copy_uses:
+            use.gather(found)
+        ticket = issue.issue(replay_number(name), list(found))
+        for use in self._copy_uses:
+            use.by(ticket)
+        return ticket
 
     def replay(
         self,
         name: int,
         given: bytes,
         timing: Timing,
+        is_firm: bool,
         before: Mapping[int, Sequence[Ticket]],
         issue: Callable[[NodeRecord, list[Ticket], int], Ticket],
     ) -> tuple[list[Ticket], list[Ticket]]:
         """Issue all of it once more: the tickets of its operations, and those of launches among them.
 
-        ``given``: arguments, see ``KeptPart.holes``.  ``before``: what operations wait for beside what parts
-        do.  ``issue``: does a record's operation in this replay, and never raises.
+        ``given``: arguments, see ``KeptPart.holes``.  ``is_firm``: copies go by mailboxes, before all
+        launches.  ``before``: what operations wait for beside what parts do.  ``issue``: does a record's
+        operation in this replay, and never raises.
         """
         tickets, launches = [], []
+        copied = self._copied(name, before) if is_firm else None
         for number, (parts, launch, uses) in enumerate(self._operations):
+            if copied is not None and launch is None:
+                tickets.append(copied)
+                continue
             found = dict.fromkeys(before.get(number, ()))
             for use in uses:
                 use.gather(found)
@@ -174,7 +244,8 @@ class Part:
 class Parts:
     """All that a node keeps, and its dependencies.  Owned by: sdi-net."""
 
-    def __init__(self) -> None:
+    def __init__(self, mailboxes: Mailboxes) -> None:
+        self._mailboxes = mailboxes
         self._parts: dict[int, Part | Exception] = {}
         self._dependencies: dict[int, dict[int, Dependencies]] = {}  # by root buffer and memory
         self._before: dict[int, dict[int, list[Ticket]]] = {}
@@ -189,13 +260,18 @@ class Parts:
 
     def keep(self, record: NodeRecord, devices: Sequence[Device], objects: Mapping[int, object]) -> None:
         """Keep what KEEP has from now on, or no more; replays of one that can't be kept fail."""
-        self._parts.pop(record.ticket, None)
+        self._drop(record.ticket)
         if record.tail:
             try:
-                self._parts[record.ticket] = Part(record.tail, devices, objects, self._use)
+                self._parts[record.ticket] = Part(record.tail, devices, objects, self._use, self._mailboxes)
             except Exception as error:
                 _log.debug("a part", exc_info=True)
                 self._parts[record.ticket] = error
+
+    def _drop(self, number: int) -> None:
+        part = self._parts.pop(number, None)
+        if isinstance(part, Part):
+            part.drop()
 
     def _use(self, kept: KeptUse) -> Use:
         dependencies = self._dependencies.setdefault(kept.buffer, {})
@@ -209,7 +285,8 @@ class Parts:
             self._dependencies.pop(buffer, None)
         else:
             self._dependencies.clear()
-            self._parts.clear()
+            for number in list(self._parts):
+                self._drop(number)
 
     def wait_before(self, name: int, operation: int, wait: list[Ticket]) -> None:
         """An operation of the replay ``name``, which comes, is to wait for ``wait`` too."""
@@ -221,12 +298,15 @@ class Parts:
         name: int,
         given: bytes,
         timing: Timing,
+        is_firm: bool,
         issue: Callable[[NodeRecord, list[Ticket], int], Ticket],
     ) -> tuple[list[Ticket], list[Ticket], Collection[int], Exception | None]:
         """Part ``number`` again, see ``Part.replay``; the members that it is of; or why it can't be."""
         part, before = self._parts.get(number), self._before.pop(name, {})
         if isinstance(part, Part):
-            return *part.replay(name, given, timing, before, issue), part.members, None
+            return *part.replay(name, given, timing, is_firm, before, issue), part.members, None
+        if is_firm:
+            self._mailboxes.give_up()
         return [], [], (), part or DeviceFailed("a node", f"recording {number} is not known")
 
 

@@ -113,10 +113,10 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.DOWNLOAD: "6Q",
     RecordKind.ADOPT: "2Q",  # offset in the arena, nbytes
     RecordKind.KEEP: "",  # ticket: the recording; tail: a KeptPart, or nothing: it is kept no more
-    RecordKind.REPLAY: "2Q",  # ticket: see ``part``; recording, timing; tail: arguments
+    RecordKind.REPLAY: "3Q",  # ticket: see ``part``; recording, timing, whether firm; tail: arguments
     RecordKind.AWAIT: "Q",  # ticket: a replay that comes; which operation of it waits for these
     RecordKind.FORGET: "",  # ticket: a root buffer that no recording names any more; 0: all, and recordings
-    RecordKind.SPREAD: "4Q",  # a REPLAY: its number, the last that is answered, recording, timing;
+    RecordKind.SPREAD: "5Q",  # a REPLAY: its number, the last that is answered, recording, timing, firm;
     # waits: ranks, each with its number of direct records before this
     RecordKind.BEHIND: "",  # ticket: that many SPREAD come before what follows
     RecordKind.OFFSET: "q",  # what the node's clock is ahead of rank 0's

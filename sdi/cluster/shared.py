@@ -20,7 +20,7 @@ from sdi.vmem.arena import map_fixed
 
 POOL_NBYTES = 4 << 30
 """Address space of a pool; pages are there only where bytes were.  [M] 1 GiB in the air is the most seen."""
-_PAGE_NBYTES = 1 << 16
+PAGE_NBYTES = 1 << 16
 _WORD_NBYTES = 4
 
 
@@ -74,12 +74,12 @@ class Mapped:
 
 def words_nbytes(pool_nbytes: int) -> int:
     """So much at the beginning of a pool is a word for each page that may be taken."""
-    return -(-pool_nbytes // _PAGE_NBYTES * _WORD_NBYTES // _PAGE_NBYTES) * _PAGE_NBYTES
+    return -(-pool_nbytes // PAGE_NBYTES * _WORD_NBYTES // PAGE_NBYTES) * PAGE_NBYTES
 
 
 def word_at(place: int) -> tuple[int, int]:
     """Where in a pool the word of memory that begins at ``place`` is, and how long it is."""
-    return place // _PAGE_NBYTES * _WORD_NBYTES, _WORD_NBYTES
+    return place // PAGE_NBYTES * _WORD_NBYTES, _WORD_NBYTES
 
 
 class Pool:
@@ -103,7 +103,7 @@ class Pool:
 
     def take(self, nbytes: int) -> memoryview | None:
         """``nbytes`` of memory, content undefined; None where there is no room."""
-        size = max(_PAGE_NBYTES, 1 << (nbytes - 1).bit_length())
+        size = max(PAGE_NBYTES, 1 << (nbytes - 1).bit_length())
         with self._lock:
             found = self._free.get(size)
             if found:
@@ -113,6 +113,10 @@ class Pool:
             else:
                 return None
         return self._memory.view(offset, nbytes)
+
+    def view(self, place: int, nbytes: int) -> memoryview:
+        """The bytes from ``place``.  Raises ValueError where there are none."""
+        return self._memory.view(place, nbytes)
 
     def words(self) -> memoryview:
         """Those of all memory that may be taken, see ``word_at``."""
@@ -132,7 +136,7 @@ class Pool:
         offset = self._memory.offset(memory)
         if offset is None:
             return False
-        size = max(_PAGE_NBYTES, 1 << (memory.nbytes - 1).bit_length())
+        size = max(PAGE_NBYTES, 1 << (memory.nbytes - 1).bit_length())
         with self._lock:
             self._free.setdefault(size, []).append(offset)
         return True

@@ -108,6 +108,7 @@ class ReplayTree:
         name: int,
         recording: int,
         timing: int,
+        is_firm: bool,
         given: bytes,
         needs: Collection[int],
         gathered: Callable[[bytes], None] | None = None,
@@ -131,7 +132,7 @@ class ReplayTree:
             if not self.is_on:
                 return None
             self.count += 1
-            fields = (self.count, seen, recording, timing)
+            fields = (self.count, seen, recording, timing, is_firm)
             record = packed(RecordKind.SPREAD, 0, name, fields, counts, given)
             self._pending[self.count] = _Spread(record, needs, set(self._children), ticket, gathered)
             for rank in self._children:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from sdi.cluster.exchange import Exchange
 from sdi.cluster.part import KeptRecord
@@ -26,20 +26,38 @@ class NotKept(Exception):
     """A recording has something that nodes can't keep."""
 
 
-@dataclass(slots=True, eq=False)
-class Half:
-    """What this process does of a copy each time, in parts: ``issue(waits, key)``, and the number of each.
+class Signalled(NamedTuple):
+    """``region`` of ``buffer`` of ``device``, which goes to ``rank`` or comes from there."""
 
-    ``use``: of its own memory.
+    device: Device
+    buffer: DeviceBuffer
+    region: Region
+    rank: int
+    is_sent: bool
+
+
+class OwnEnd(NamedTuple):
+    """This process' end of a part of a copy: ``issue(waits, key)``; ``number``: the part's.
+
+    ``signalled``: what it is, where devices wait for each other.
     """
 
+    issue: Callable[[Sequence[Ticket], int], Ticket]
+    number: int
+    signalled: Signalled | None
+
+
+@dataclass(slots=True, eq=False)
+class Half:
+    """What this process does of a copy each time, in parts.  ``use``: of its own memory."""
+
     use: Use
-    parts: list[tuple[Callable[[Sequence[Ticket], int], Ticket], int]] = field(default_factory=list)
+    parts: list[OwnEnd] = field(default_factory=list)
 
     def again(self, name: int) -> None:
         """As in replay ``name``."""
         waits = self.use.waits()
-        self.use.by(all_of([issue(waits, name + key) for issue, key in self.parts]))
+        self.use.by(all_of([part.issue(waits, name + part.number) for part in self.parts]))
 
 
 class Keys:
@@ -64,9 +82,14 @@ class OwnEnds:
         self._keys = keys
         self.half: Half | None = None
 
-    def _write(self, key: int, issue: Callable[[Sequence[Ticket], int], Ticket]) -> Ticket:
+    def _write(
+        self,
+        key: int,
+        issue: Callable[[Sequence[Ticket], int], Ticket],
+        signalled: Signalled | None = None,
+    ) -> Ticket:
         assert self.half is not None
-        self.half.parts.append((issue, self._keys.of(key)))
+        self.half.parts.append(OwnEnd(issue, self._keys.of(key), signalled))
         return completed()
 
     def signals(self, device: Device) -> bool:
@@ -84,7 +107,9 @@ class OwnEnds:
     ) -> Ticket:
         send = self._exchange.send
         return self._write(
-            key, lambda waits, name: send(device, buffer, region, waits, to, name, is_signalled)
+            key,
+            lambda waits, name: send(device, buffer, region, waits, to, name, is_signalled),
+            Signalled(device, buffer, region, to, True) if is_signalled else None,
         )
 
     def send_host(self, host: HostBytes, region: Region, wait: Sequence[Ticket], to: int, key: int) -> Ticket:
@@ -103,7 +128,9 @@ class OwnEnds:
     ) -> Ticket:
         receive = self._exchange.receive
         return self._write(
-            key, lambda waits, name: receive(device, buffer, region, waits, source, name, is_signalled)
+            key,
+            lambda waits, name: receive(device, buffer, region, waits, source, name, is_signalled),
+            Signalled(device, buffer, region, source, False) if is_signalled else None,
         )
 
     def receive_host(self, host: HostBytes, region: Region, source: int, key: int) -> Ticket:

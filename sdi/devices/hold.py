@@ -7,8 +7,8 @@ that do not depend on it.  [M] A hop between two members costs the same within t
 two busy cores: held 41-105 us, through a user event 24-124 us).
 
 No deadlock: the driver only ever has operations that can run, or wait for what a device of another process
-was given before (``signals.py``), and a held operation waits only for tickets that existed before it was
-issued, so that the waits form no cycle.
+was given before or will be given whatever becomes of them (``signals.py``), and a held operation waits only
+for tickets that existed before it was issued, so that the waits form no cycle.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ sender fails the receiver's host writes the number itself, and nothing waits for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from sdi.devices.handles import DeviceBuffer, HostBytes
@@ -29,6 +30,65 @@ class Signal(NamedTuple):
     def is_given(self) -> bool:
         """Whether anybody has; numbers go round."""
         return (int.from_bytes(self.word, "little") - self.number) & 0xFFFFFFFF < 1 << 31
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mailbox:
+    """Memory that both ends of a copy know, which is made again and again: nobody has to be told where.
+
+    Its halves are used in turn.  The sender writes the number of the time to ``filled`` once its bytes are in
+    a half, the receiver to ``emptied`` once it has them, for which the sender waits before it uses that half
+    again.  Later times have later numbers; they go round.
+    """
+
+    halves: tuple[HostBytes, HostBytes]
+    filled: HostBytes
+    emptied: HostBytes
+
+
+class RepeatedCopy(NamedTuple):
+    """This end of a copy by ``mailbox``: ``region`` of ``buffer`` is sent there, or comes from there."""
+
+    buffer: DeviceBuffer
+    region: Region
+    mailbox: Mailbox
+    is_sent: bool
+
+
+class CopyRound(Protocol):
+    """What a member does of the copies that are made together, each time in the same order.
+
+    Rounds of a member go to its device in the order in which they are issued.  Nothing else is kept back by
+    one that waits there but what waits for its ticket.
+    """
+
+    def issue(
+        self, number: int, wait: Sequence[Ticket], verdict: Callable[[], BaseException | None]
+    ) -> Ticket:
+        """Make all copies once more, behind ``wait``; ``verdict`` as for ``Signals.receive``.  ``number``: a
+        later one each time.
+
+        Where that fails nobody writes the numbers that the other ends wait for.
+        """
+
+
+def sends_first(copies: Sequence[RepeatedCopy]) -> list[RepeatedCopy]:
+    """``copies`` with each send in front that reads nothing of what one before it brings.
+
+    So no process waits for bytes before it has sent those that others wait for.
+    """
+    first: list[RepeatedCopy] = []
+    then: list[RepeatedCopy] = []
+    for copy in copies:
+        own = copy.region.bounds
+        is_behind = any(
+            other.buffer is copy.buffer
+            and other.region.base < own.stop
+            and other.region.bounds.stop > own.start
+            for other in then
+        )
+        (first if copy.is_sent and not is_behind else then).append(copy)
+    return [*first, *then]
 
 
 class Signals(Protocol):
@@ -71,3 +131,6 @@ class Signals(Protocol):
 
         ``verdict``: why the bytes were not right although there was a signal, if anything; asked at the end.
         """
+
+    def round_of(self, copies: Sequence[RepeatedCopy]) -> CopyRound:
+        """What makes ``copies``, whose regions it ``carries``, in this order, each time it is asked to."""

@@ -39,8 +39,9 @@ class Events:
     ``image_...``: linear bytes that went to opaque images and back.  ``lost_nbytes``: what members alone had
     that were lost.  ``host_...``: memory of the application that buffers use, compared with what both sides
     knew of it, and copied from or to it.  ``node_replays``: launches that nodes carried out by what they
-    keep of them.  ``node_spills``: device buffers given up on other machines of which something was copied to
-    the node's own memory, ``node_spilled_nbytes``; ``node_filled_nbytes``: came to members from there;
+    keep of them, ``firm_replays`` of these with copies of which nothing is said.
+    ``node_spills``: device buffers given up on other machines of which something was copied to the node's
+    own memory, ``node_spilled_nbytes``; ``node_filled_nbytes``: came to members from there;
     ``node_refused_nbytes``: had no room there.
     ``round_trips``: writes of what had been read, of which ``round_trip_nbytes`` came to members from others
     or were there, not from rank 0.
@@ -69,6 +70,7 @@ class Events:
     host_faults: int = 0
     host_faults_ns: int = 0
     node_replays: int = 0
+    firm_replays: int = 0
     node_spills: int = 0
     node_spilled_nbytes: int = 0
     node_filled_nbytes: int = 0

@@ -112,6 +112,8 @@ def test_repeated_commands_leave_the_plain_drivers_bytes_and_most_launches_are_r
     counts = re.search(r"replayed by nodes: (\d+) of (\d+) launches", told)
     assert counts is not None, told
     assert int(counts[1]) > 0.4 * int(counts[2]), told
+    firm = re.search(r"(\d+) with mailboxes for copies", told)
+    assert (firm is not None and int(firm[1]) > 0) == (way == "SDI_TEST_SIGNALS"), told
 
 
 def test_several_members_on_each_node_and_verification_give_the_same(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from sdi.cluster.arguments import bound
+from sdi.cluster.mailboxes import Mailboxes
 from sdi.cluster.part import KeptOperation, KeptPart, KeptRecord, KeptUse, Part, replay_name
 from sdi.cluster.records import NodeRecord, RecordKind
 from sdi.devices.issue import SEEN
+from sdi.devices.signals import Mailbox, RepeatedCopy
 from sdi.devices.testing.null import NullDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
+from sdi.region import Region
 from sdi.vmem.dependencies import Dependencies, Use
 
 PROGRAM, BUFFER = 5, 6
@@ -44,13 +49,20 @@ class Node:
         self.issued: list[tuple[NodeRecord, list[Ticket], Ticket]] = []
         self.names: list[int] = []
 
-    def part(self, *operations: KeptOperation, holes: tuple[int, ...] = ()) -> Part:
+    def part(
+        self,
+        *operations: KeptOperation,
+        holes: tuple[int, ...] = (),
+        places: dict[int, int] | None = None,
+        mailboxes: object = None,
+    ) -> Part:
         def used(kept: KeptUse) -> Use:
             assert (kept.buffer, kept.nbytes) == (9, 64)
             return self.dependencies.use(kept.reads, kept.writes)
 
         objects = {PROGRAM: "program", BUFFER: self.buffer}
-        return Part(pickle.dumps(KeptPart(operations, holes)), [self.device], objects, used)
+        kept = pickle.dumps(KeptPart(operations, holes, places or {}))
+        return Part(kept, [self.device], objects, used, cast(Mailboxes, mailboxes))
 
     def issue(self, record: NodeRecord, wait: list[Ticket], name: int) -> Ticket:
         ticket = Ticket()
@@ -66,7 +78,7 @@ def test_copies_have_other_keys_in_each_replay() -> None:
         operation(RecordKind.RECEIVE, 0, (1, 0, 1, 64, 64, 0, 2, 4), False),
     )
     for number in (1, 2):
-        part.replay(replay_name(number), b"", SEEN, {}, node.issue)
+        part.replay(replay_name(number), b"", SEEN, False, {}, node.issue)
     assert [(record.ticket, record.fields[-1]) for record, _, _ in node.issued] == 2 * [(3, 0), (0, 4)]
     assert node.names == [replay_name(number) for number in (1, 1, 2, 2)]
 
@@ -74,8 +86,8 @@ def test_copies_have_other_keys_in_each_replay() -> None:
 def test_operations_wait_for_those_of_this_replay_and_of_others_that_conflict() -> None:
     node = Node()
     reads, writes = (operation(RecordKind.COPY, 0, (1, 2), is_read) for is_read in (True, False))
-    node.part(reads, writes).replay(replay_name(1), b"", SEEN, {}, node.issue)
-    node.part(reads).replay(replay_name(2), b"", SEEN, {}, node.issue)
+    node.part(reads, writes).replay(replay_name(1), b"", SEEN, False, {}, node.issue)
+    node.part(reads).replay(replay_name(2), b"", SEEN, False, {}, node.issue)
     (_, none, read), (_, before, wrote), (_, behind, _) = node.issued
     assert (none, before, behind) == ([], [read], [wrote])
 
@@ -83,7 +95,7 @@ def test_operations_wait_for_those_of_this_replay_and_of_others_that_conflict() 
 def test_what_else_an_operation_waits_for_comes_first() -> None:
     node, other = Node(), Ticket()
     part = node.part(operation(RecordKind.COPY, 0, (1, 2), True), operation(RecordKind.COPY, 0, (1, 2), True))
-    part.replay(replay_name(1), b"", SEEN, {1: [other]}, node.issue)
+    part.replay(replay_name(1), b"", SEEN, False, {1: [other]}, node.issue)
     assert [wait for _, wait, _ in node.issued] == [[], [other]]
 
 
@@ -96,7 +108,7 @@ def test_arguments_that_change_are_set_and_others_stay(monkeypatch: pytest.Monke
     part = node.part(launch(), holes=(1,))
     for value in (7, 8, 7):
         given = bound("", [value.to_bytes(4, "little")], lambda made: 0)
-        tickets, launches = part.replay(replay_name(value), given, SEEN, {}, node.issue)
+        tickets, launches = part.replay(replay_name(value), given, SEEN, False, {}, node.issue)
         assert tickets == launches and len(launches) == 1
     assert launched == [(640, b"\7\0\0\0"), (640, b"\10\0\0\0"), (640, b"\7\0\0\0")]
 
@@ -109,7 +121,7 @@ def test_a_launch_that_can_t_be_bound_fails_its_ticket_and_no_other(monkeypatch:
 
     monkeypatch.setattr(node.device, "bind", refuse)
     copy = operation(RecordKind.COPY, 0, (1, 2), True)
-    (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, {}, node.issue)
+    (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, False, {}, node.issue)
     assert isinstance(first.error, RuntimeError) and not second.done
     assert node.issued[0][1] == [first], "who reads what it should have written fails too"
 
@@ -119,7 +131,7 @@ def test_copies_go_out_where_a_launch_has_a_buffer_that_was_not_made() -> None:
     node = Node()
     node.buffer = DeviceFailed("gpu", "no memory")
     copy = operation(RecordKind.SEND, 3, (1, 0, 1, 64, 64, 2, 0), True)
-    (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, {}, node.issue)
+    (first, second), _ = node.part(launch(), copy).replay(replay_name(1), b"", SEEN, False, {}, node.issue)
     assert first.error is node.buffer and not second.done
     assert [(record.kind, wait) for record, wait, _ in node.issued] == [(RecordKind.SEND, [first])]
 
@@ -128,11 +140,93 @@ def test_a_copy_in_parts_is_done_when_all_are_and_fails_with_any() -> None:
     node = Node()
     parts = tuple(KeptRecord(RecordKind.RECEIVE, 0, 0, (1, 0, 1, 32, 32, 0, 2, key), b"") for key in (4, 5))
     part = node.part(KeptOperation(parts, (use(1, False),)), operation(RecordKind.COPY, 0, (1, 2), True))
-    (received, read), _ = part.replay(replay_name(1), b"", SEEN, {}, node.issue)
+    (received, read), _ = part.replay(replay_name(1), b"", SEEN, False, {}, node.issue)
     assert [wait for _, wait, _ in node.issued] == [[], [], [received]], "one does not wait for the other"
     node.issued[0][2].complete(DeviceFailed("gpu", "lost"))
     assert not received.done
     node.issued[1][2].complete()
     assert isinstance(received.error, DeviceFailed) and not read.done
-    node.part(operation(RecordKind.COPY, 0, (1, 2), True)).replay(replay_name(2), b"", SEEN, {}, node.issue)
+    node.part(operation(RecordKind.COPY, 0, (1, 2), True)).replay(
+        replay_name(2), b"", SEEN, False, {}, node.issue
+    )
     assert node.issued[-1][1] == [received], "what it left is poisoned"
+
+
+class Rounds:
+    """Mailboxes of which it is remembered what is asked of them."""
+
+    def __init__(self) -> None:
+        self.used: list[tuple[int, int]] = []
+        self.dropped: list[int] = []
+        self.copies: Sequence[RepeatedCopy] = ()
+        self.sent: dict[int, int] = {}
+        self.issued: list[tuple[int, list[Ticket], Ticket]] = []
+        self.given_up = 0
+
+    def use(self, place: int, nbytes: int) -> Mailbox:
+        self.used.append((place, nbytes))
+        blank = memoryview(b"")
+        return Mailbox((blank, blank), blank, blank)
+
+    def drop(self, place: int) -> None:
+        self.dropped.append(place)
+
+    def give_up(self) -> None:
+        self.given_up += 1
+
+    def round_of(self, _: object, copies: Sequence[RepeatedCopy], sent: dict[int, int]) -> Rounds:
+        self.copies, self.sent = copies, sent
+        return self
+
+    def issue(self, number: int, wait: Sequence[Ticket]) -> Ticket:
+        self.issued.append((number, list(wait), Ticket()))
+        return self.issued[-1][-1]
+
+
+HALOS = (
+    operation(RecordKind.SEND, 3, (BUFFER, 0, 2, 8, 32, 2, 1), True),
+    operation(RecordKind.RECEIVE, 0, (BUFFER, 16, 1, 8, 8, 1, 2, 4), False),
+    launch(),
+)
+PLACES = {3: 1 << 20, 4: 2 << 20}
+
+
+def test_copies_of_a_firm_replay_are_one_round_before_its_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, rounds, waited = Node(), Rounds(), list[Sequence[Ticket]]()
+    monkeypatch.setattr(node.device, "launch", lambda *how: waited.append(how[4]) or Ticket(node.device))
+    part = node.part(*HALOS, places=PLACES, mailboxes=rounds)
+    assert rounds.used == [(1 << 20, 16), (2 << 20, 8)] and rounds.sent == {2: 16}
+    assert [(each.region, each.is_sent) for each in rounds.copies] == [
+        (Region(0, 8, ((32, 2),)), True),
+        (Region(16, 8), False),
+    ]
+    other, launched = Ticket(), list[list[Ticket]]()
+    for number in (1, 2):
+        before = {1: [other], 2: [other]} if number == 1 else {}
+        tickets, launches = part.replay(replay_name(number), b"", SEEN, True, before, node.issue)
+        copied = rounds.issued[-1][-1]
+        assert tickets == [copied, copied, *launches] and len(launches) == 1
+        assert waited[-1] == ([other, copied] if number == 1 else [copied])
+        launched.append(launches)
+    (_, first, _), (_, second, _) = rounds.issued
+    assert [number for number, *_ in rounds.issued] == [1, 2] and first == [other]
+    assert second == launched[0] and not node.issued, "nothing is said to anybody"
+
+
+def test_the_same_part_goes_record_by_record_where_a_replay_is_not_firm() -> None:
+    node, rounds = Node(), Rounds()
+    part = node.part(*HALOS, places=PLACES, mailboxes=rounds)
+    part.replay(replay_name(1), b"", SEEN, False, {}, node.issue)
+    assert [record.kind for record, _, _ in node.issued] == [RecordKind.SEND, RecordKind.RECEIVE]
+    assert not rounds.issued
+    part.drop()
+    assert sorted(rounds.dropped) == sorted(PLACES.values())
+
+
+def test_a_buffer_that_was_not_made_fails_a_firm_replay_and_ends_all_waits() -> None:
+    node, rounds = Node(), Rounds()
+    node.buffer = DeviceFailed("gpu", "no memory")
+    part = node.part(*HALOS, places=PLACES, mailboxes=rounds)
+    assert len(rounds.used) == 2, "those that wait there can be told"
+    (sent, received, _), _ = part.replay(replay_name(1), b"", SEEN, True, {}, node.issue)
+    assert sent.error is received.error is node.buffer and rounds.given_up == 1

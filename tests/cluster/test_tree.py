@@ -155,7 +155,7 @@ class Job:
         """Have all do a replay; each is told something directly where replays are not spread any more."""
         name = 1_000_000 + len(self.tickets)
         gathered: list[bytes] = []
-        ticket = self.tree.spread(name, 7, 1, b"given", needs, gathered.append)
+        ticket = self.tree.spread(name, 7, 1, False, b"given", needs, gathered.append)
         if ticket is None:
             for rank in self.nodes:
                 self.say(rank)
@@ -263,7 +263,7 @@ def test_a_replay_of_which_a_lost_node_had_a_part_fails_and_others_do_not() -> N
     job.end()
     assert [type(ticket.error) for ticket in job.tickets] == [DeviceLost, type(None)]
     assert not job.tree.is_on
-    assert job.tree.spread(1, 7, 1, b"", {4}) is None, "each node is told directly"
+    assert job.tree.spread(1, 7, 1, False, b"", {4}) is None, "each node is told directly"
 
 
 def test_what_nobody_is_left_to_do_is_over() -> None:

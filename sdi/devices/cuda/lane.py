@@ -71,6 +71,14 @@ class CudaLane:
             channel.look_after()
         return ticket
 
+    def mark(self) -> None:
+        """Have an event behind all that was given so far: who waits for that waits for nothing later."""
+        unmarked = [channel for channel in self.channels if channel.unmarked is not None]
+        if unmarked:
+            self.driver.enter()
+            for channel in unmarked:
+                channel.mark()
+
     def is_idle(self) -> bool:
         """Whether all that was issued is done."""
         return self.hold.is_empty() and not any(channel.pending for channel in self.channels)

@@ -3,15 +3,19 @@ on a word of page-locked memory.
 
 No stream ever waits for a number that no other was given to write: the receiver hears of a copy only when the
 sender's stream has it.  So whatever streams have to share a queue of the GPU, the oldest operation of all can
-always go on.  Source: CUDA driver API, "Stream Memory Operations".
+always go on.  Rounds of copies, which may wait for what another process has yet to issue, have a stream of
+their own, in which they are in the same order on all members, and nobody waits for more than he must: so the
+oldest one can there, too (``design/0011-nodes.md``).
+Source: CUDA driver API, "Stream Memory Operations".
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from sdi.devices.cuda.channel import Channel
 from sdi.devices.cuda.driver import MAX_PITCH, check, copy_pitched, device_attribute, drv, quick
@@ -20,8 +24,8 @@ from sdi.devices.cuda.memory import CudaBuffer, blocks_of, check_range
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.issue import SEEN
 from sdi.devices.page_locks import PAGE_LOCKS
-from sdi.devices.signals import Signal
-from sdi.devices.ticket import Ticket
+from sdi.devices.signals import CopyRound, RepeatedCopy, Signal
+from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region, packed_like
 from sdi.wire.cuda import (
@@ -40,7 +44,8 @@ class CudaSignals:
         self._lane: Final = lane
         self._channel: Final = channel
         self._reaches: bool | None = None
-        self._is_used = False
+        self._waiting: Final[set[Channel]] = set()  # those whose streams ever wait for others
+        self.last_round: Ticket = completed()
 
     def reaches(self, words: Callable[[], Sequence[HostBytes]]) -> bool:
         if self._reaches is None:
@@ -106,7 +111,7 @@ class CudaSignals:
                 word = PAGE_LOCKS.lock(signal.word)
                 status = quick().cuStreamWaitValue32_v2(handle, word, signal.number, CU_STREAM_WAIT_VALUE_GEQ)
                 check(status, "cuStreamWaitValue32")
-                self._is_used = True
+                self._waiting.add(channel)
             try:
                 for there, packed, nbytes, count in _pieces(memory, region):
                     to = own.address + region.base + there, _pitch(region)
@@ -120,7 +125,77 @@ class CudaSignals:
 
     def may_wait(self) -> bool:
         """Whether a stream may be waiting for another process, whatever that does."""
-        return self._is_used and bool(self._channel("peer").pending)
+        return any(channel.pending for channel in self._waiting)
+
+    def round_of(self, copies: Sequence[RepeatedCopy]) -> CopyRound:
+        channel = self._channel("round")
+        self._waiting.add(channel)
+        return _CudaRound(self, self._lane, channel, copies)
+
+
+class _Move(NamedTuple):
+    """A copy by one half of a mailbox, as addresses.  ``pieces``: as ``copy_pitched`` wants them."""
+
+    pieces: tuple[tuple[tuple[int, int], tuple[int, int], int, int], ...]
+    filled: int
+    emptied: int
+    is_sent: bool
+
+
+class _CudaRound:
+    """Implements ``CopyRound``."""
+
+    def __init__(
+        self, signals: CudaSignals, lane: CudaLane, channel: Channel, copies: Sequence[RepeatedCopy]
+    ) -> None:
+        self._signals: Final = signals
+        self._lane: Final = lane
+        self._channel: Final = channel
+        self._copies: Final = copies
+        self._moves: tuple[list[_Move], list[_Move]] | None = None
+        self._used = [0, 0]  # the number of the last time of each half
+        self._times = 0
+
+    def issue(
+        self, number: int, wait: Sequence[Ticket], verdict: Callable[[], BaseException | None]
+    ) -> Ticket:
+        half, self._times = self._times % 2, self._times + 1
+        before, self._used[half] = self._used[half], number
+        start = partial(self._start, half, before, number)
+        self._lane.mark()  # or who waits for that might wait for what waits for this
+        wait = [*wait, self._signals.last_round]
+        ticket = _untypical(self._lane.issue(self._channel, start, wait, SEEN, verdict=verdict))
+        self._signals.last_round = ticket
+        return ticket
+
+    def _start(self, half: int, before: int, number: int) -> None:
+        """``before``: the number with which that half was used last; 0: never."""
+        if self._moves is None:
+            self._moves = [_move(each, 0) for each in self._copies], [_move(each, 1) for each in self._copies]
+        handle, driver = self._channel.stream.handle, quick()
+        for move in self._moves[half]:
+            awaited, word = (before, move.emptied) if move.is_sent else (number, move.filled)
+            if awaited:
+                status = driver.cuStreamWaitValue32_v2(handle, word, awaited, CU_STREAM_WAIT_VALUE_GEQ)
+                check(status, "cuStreamWaitValue32")
+            for to, from_, nbytes, count in move.pieces:
+                copy_pitched(to, from_, nbytes, count, handle)
+            written = move.filled if move.is_sent else move.emptied
+            status = driver.cuStreamWriteValue32_v2(handle, written, number, CU_STREAM_WRITE_VALUE_DEFAULT)
+            check(status, "cuStreamWriteValue32")
+
+
+def _move(copy: RepeatedCopy, half: int) -> _Move:
+    """Raises DeviceFailed."""
+    own, region, memory = cast(CudaBuffer, copy.buffer), copy.region, copy.mailbox.halves[half]
+    check_range(region.span_nbytes, region.base, own.nbytes)
+    here, pieces = PAGE_LOCKS.lock(memory), []
+    for there, packed, nbytes, count in _pieces(memory, region):
+        ends = (here + packed, region.nbytes), (own.address + region.base + there, _pitch(region))
+        to, from_ = ends if copy.is_sent else reversed(ends)
+        pieces.append((to, from_, nbytes, count))
+    words = PAGE_LOCKS.lock(copy.mailbox.filled), PAGE_LOCKS.lock(copy.mailbox.emptied)
+    return _Move(tuple(pieces), *words, copy.is_sent)
 
 
 def signals_of(ordinal: int, lane: CudaLane, channel: Callable[[str], Channel]) -> CudaSignals | None:

@@ -13,10 +13,10 @@ from sdi.devices.copying import Sender
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join
-from sdi.devices.signals import Signal
+from sdi.devices.signals import CopyRound, RepeatedCopy, Signal
 from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.forwarding import ForwardingDevice
-from sdi.devices.ticket import Ticket
+from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region, packed_like
 
@@ -58,6 +58,7 @@ class HostSignals:
         self._due: Final = DueCalls("sdi-signals")
         self._delays: Final = itertools.cycle(_DELAYS_NS)
         self._is_closed = False
+        self.last_round: Ticket = completed()
 
     def reaches(self, words: Callable[[], Sequence[HostBytes]]) -> bool:
         return True
@@ -126,7 +127,83 @@ class HostSignals:
         join(wait, ready)
         return received
 
+    def round_of(self, copies: Sequence[RepeatedCopy]) -> CopyRound:
+        return _HostRound(self, copies)
+
+    def read(self, copy: RepeatedCopy, memory: HostBytes) -> Ticket:
+        """Bring the bytes of a copy that is sent to ``memory``."""
+        here, there = self._ends(copy, memory)
+        return self._copied(here, there, copy.region)
+
+    def write(self, copy: RepeatedCopy, memory: HostBytes) -> Ticket:
+        """Write those of one that comes."""
+        here, there = self._ends(copy, memory)
+        return self._copied(there, here, copy.region)
+
+    def _ends(self, copy: RepeatedCopy, memory: HostBytes) -> tuple[Place, Place]:
+        here = Place(copy.buffer, copy.region.base, self._device)
+        return here, Place(memory, 0, None, packed_like(copy.region).levels)
+
+    def _copied(self, source: Place, target: Place, region: Region) -> Ticket:
+        ticket = self._device.copy(source, target, region.at(0), (), ())[1]
+        self._device.flush()
+        return ticket
+
+    def later(self, call: Callable[[], None], is_delayed: bool) -> None:
+        """Make ``call`` on the thread of signals, sooner or later or after a look."""
+        wait_ns = next(self._delays) if is_delayed else _LOOK_NS
+        self._due.at(time.monotonic_ns() + wait_ns, call)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self._is_closed
+
     def close(self) -> None:
         """What is still awaited fails."""
         self._is_closed = True
         self._due.close()
+
+
+class _HostRound:
+    """Implements ``CopyRound``: copies one after the other, behind the round before."""
+
+    def __init__(self, signals: HostSignals, copies: Sequence[RepeatedCopy]) -> None:
+        self._signals: Final = signals
+        self._copies: Final = copies
+        self._used = [0, 0]
+        self._times = 0
+
+    def issue(
+        self, number: int, wait: Sequence[Ticket], verdict: Callable[[], BaseException | None]
+    ) -> Ticket:
+        half, self._times = self._times % 2, self._times + 1
+        before, self._used[half] = self._used[half], number
+        whole, last = Ticket(), self._signals.last_round
+        self._signals.last_round = whole
+
+        def go_on(at: int, error: BaseException | None = None) -> None:
+            if error is not None or at == len(self._copies):
+                whole.complete(error or verdict())
+                return
+            copy = self._copies[at]
+            box = copy.mailbox
+            awaited, word = (before, box.emptied) if copy.is_sent else (number, box.filled)
+            if self._signals.is_closed:
+                whole.complete(DeviceFailed("a member", "is closed"))
+            elif awaited and not Signal(word, awaited).is_given():
+                self._signals.later(partial(go_on, at), is_delayed=False)
+            else:
+                move = self._signals.read if copy.is_sent else self._signals.write
+                done = Signal(box.filled if copy.is_sent else box.emptied, number)
+                move(copy, box.halves[half]).when_done(
+                    lambda moved: self._signals.later(partial(given, at, done, moved), is_delayed=True)
+                )
+
+        def given(at: int, done: Signal, moved: Ticket) -> None:
+            if moved.error is None:
+                done.give()
+            go_on(at + 1, moved.error)
+
+        join([*wait, last], lambda error: self._signals.later(partial(go_on, 0, error), is_delayed=False))
+        return whole

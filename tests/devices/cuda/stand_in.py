@@ -51,6 +51,7 @@ class StandIn:
         self.contexts = [_Context(self, ordinal) for ordinal in range(gpus)]
         self.current = 0
         self.is_dead = False
+        self.awaited: list[int] = []
         self.waited: list[bool] = []
         stand_in = self
 
@@ -206,6 +207,7 @@ class StandIn:
     def cuStreamWaitValue32_v2(self, stream: int, at: int, number: int, flags: int) -> int:  # noqa: N802
         self.before("wait_value")
         self.waited.append(ctypes.c_uint32.from_address(at).value == number)
+        self.awaited.append(number)
         return 0
 
     def cuCtxSetCurrent(self, handle: int) -> int:  # noqa: N802

@@ -30,7 +30,7 @@ from sdi.devices.cuda.links import PeerRoute
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.image import Slabs
 from sdi.devices.page_locks import PAGE_LOCKS
-from sdi.devices.signals import Signal
+from sdi.devices.signals import Mailbox, RepeatedCopy, Signal
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import ClError, DeviceFailed
 from sdi.region import Region
@@ -414,6 +414,62 @@ def test_a_receive_that_the_driver_refuses_fails_and_leaves_nothing_waiting(
 
 def _refuse() -> None:
     raise DeviceFailed("CUDA", "a call failed with 1")
+
+
+@pytest.mark.parametrize("region", [Region(24, 1000), Region(24, 100, ((250, 10),))], ids=["run", "rows"])
+def test_rounds_use_the_halves_of_a_mailbox_in_turn_and_wait_for_what_was_emptied(
+    members: list[CudaDevice], driver: StandIn, monkeypatch: pytest.MonkeyPatch, region: Region
+) -> None:
+    monkeypatch.setattr(PAGE_LOCKS, "_driver", (lambda address, nbytes: None, lambda address: None))
+    pool = Pool(1 << 20)
+    halves = pool.take(1000), pool.take(1000)
+    assert halves[0] is not None and halves[1] is not None
+    words = [pool.word(pool.place(half)) for half in halves]
+    box = Mailbox((halves[0][:1000], halves[1][:1000]), *words)
+    one, two = members[:2]
+    assert one.signals is not None and two.signals is not None
+    source, target = one.allocate(4000), two.allocate(4000)
+    cleared = two.fill(target, 0, 4000, b"\0", ())
+    gives = one.signals.round_of([RepeatedCopy(source, region, box, True)])
+    takes = two.signals.round_of([RepeatedCopy(target, region, box, False)])
+    for turn, number in enumerate((3, 5, 6, 1 << 20)):
+        own = np.random.default_rng(turn).integers(0, 256, 4000, np.uint8)
+        written = copying.upload(one, memoryview(own), source, 0, ())
+        sent = gives.issue(number, [written], lambda: None)
+        finish(sent)
+        assert bytes(box.halves[turn % 2][:100]) == own[24:124].tobytes()
+        taken = takes.issue(number, [cleared], lambda: None)
+        found = np.empty(4000, np.uint8)
+        finish(copying.download(two, target, 0, memoryview(found), [taken]))
+        wanted = np.zeros(4000, np.uint8)
+        for run in region.runs():
+            wanted[run.start : run.stop] = own[run.start : run.stop]
+        assert found.tobytes() == wanted.tobytes()
+        assert [int.from_bytes(word, "little") for word in words] == [number, number]
+    # Of the sender only from the third time on: its halves are as it left them before that.
+    assert driver.awaited == [3, 5, 3, 6, 5, 1 << 20]
+    for member, buffer in ((one, source), (two, target)):
+        member.free(buffer)
+    del halves, box, words, gives, takes
+    pool.close()
+
+
+def test_a_round_that_the_driver_refuses_fails_and_so_do_those_behind_it(
+    members: list[CudaDevice], driver: StandIn, lent: tuple[memoryview, Signal]
+) -> None:
+    (one, *_), (memory, signal) = members, lent
+    assert one.signals is not None
+    source = one.allocate(4000)
+    box = Mailbox((memory[:100], memory[100:200]), signal.word, signal.word)
+    gives = one.signals.round_of([RepeatedCopy(source, Region(0, 100), box, True)])
+    driver.before = lambda called: None if called != "write_value" else _refuse()
+    for number in (1, 2):
+        ticket = gives.issue(number, (), lambda: None)
+        with pytest.raises(DeviceFailed):
+            finish(ticket)
+        driver.before = lambda called: None
+    assert not signal.is_given()
+    one.free(source)
 
 
 def test_memory_is_freed_when_no_stream_can_wait_for_another_process(
