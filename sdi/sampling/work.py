@@ -2,7 +2,8 @@
 follows from ids and scalars, as in triangular loops.
 
 An estimate for the first shares of a launch; results never depend on it.  Numbers of iterations are found at
-some work-items by doubling and then between powers of two, to about 6 %.
+some work-items by doubling and then between powers of two, to about 6 %.  What data decide within such a loop
+(a search, a test) is taken to be as much everywhere.
 """
 
 from __future__ import annotations
@@ -89,23 +90,33 @@ def _along(binding: AffineContext, nests: Counter[_Nest], dim: int, look: _Look)
 
 
 def _looked_at(binding: AffineContext, nests: Counter[_Nest], dim: int, look: _Look) -> Array | None:
-    looped = {number for numbers, _ in nests for number in numbers}
-    known = [loop for number in looped if (loop := binding.loops[number]) is not None]
-    if any(binding.opaque[condition] for loop in known for condition in loop.conditions):
-        return None  # data decides how often
+    parts: list[tuple[list[Loop], tuple[int, ...], int]] = []
+    for (numbers, guards), times in nests.items():
+        loops = _foretold(binding, numbers)
+        is_all = len(loops) == len(numbers)
+        if len(loops) > _DEPTH_MAX or not (is_all or (loops and look is not _SUM)):
+            return None  # data decides how often
+        parts.append((loops, guards if is_all else (), times))
     sample = _Sample(binding, dim, look)
     total: Array = np.ones((1, 1, 1, 1))
     try:
         with np.errstate(all="ignore"):
-            for (numbers, guards), times in nests.items():
-                loops = [binding.loops[number] for number in numbers]
-                if len(loops) > _DEPTH_MAX or None in loops:
-                    return None
-                within = [loop for loop in loops if loop is not None]
-                total = total + times * sample.weigh(within, guards, {})
+            for loops, guards, times in parts:
+                total = total + times * sample.weigh(loops, guards, {})
     except (Undefined, KeyError):  # KeyError: a condition depends on a counter of another loop
         return None
     return np.broadcast_to(total.mean(axis=(1, 2, 3)), (look.parts,)).astype(float)
+
+
+def _foretold(binding: AffineContext, numbers: Sequence[int]) -> list[Loop]:
+    """Those of loops in each other that are around all whose number of iterations data decide."""
+    found: list[Loop] = []
+    for number in numbers:
+        loop = binding.loops[number]
+        if loop is None or any(binding.opaque[condition] for condition in loop.conditions):
+            break
+        found.append(loop)
+    return found
 
 
 def _varies(binding: AffineContext, nest: tuple[tuple[int, ...], tuple[int, ...]], dim: int) -> bool:

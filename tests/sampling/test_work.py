@@ -48,6 +48,26 @@ __kernel void data(__global const float *a, __global float *b, int n, int m) {
     for (int k = 0; k < i; k++)
         for (int j = 0; j < (int)a[k]; j++) b[i] += j;
 }
+__kernel void outside(__global const float *a, __global float *b, int n, int m) {
+    int i = get_global_id(0);
+    for (int j = 0; j < (int)a[i]; j++)
+        for (int k = 0; k < i; k++) b[i] += k;
+}
+__kernel void pairs(__global const float *a, __global uint *b, int n, int m) {
+    __local uint bins[8];
+    int part = get_group_id(0), first = part < (int)get_num_groups(0) / 2 ? part : 0;
+    for (int i = get_local_id(0); i < m; i += get_local_size(0))
+        for (int j = first ? i : 0; j < m; j++) {
+            float x = a[first * m + i] * a[j];
+            int low = 0, high = 8;
+            while (high - low > 1) {
+                int middle = (low + high) / 2;
+                if (x > a[middle]) high = middle; else low = middle;
+            }
+            atomic_inc(&bins[low]);
+        }
+    b[get_global_id(0)] = bins[get_local_id(0)];
+}
 __kernel void never(__global const float *a, __global float *b, int n, int m) {
     uint i = get_global_id(0) & 7;
     for (uint k = i + 8; k < i; k++) b[i] += a[k >> 1];
@@ -80,6 +100,8 @@ def work(kernel: str, dim: int = 0, dims: int = 1, n: int = N) -> WorkEstimate |
         ("guarded", 1, 2, lambda at: at / N * M),
         ("guarded", 0, 2, lambda at: (N - at) / N * M),
         ("silent", 0, 1, lambda at: 40 * (at / 8) ** 2),
+        ("data", 0, 1, lambda at: at),
+        ("pairs", 0, 1, lambda at: M * M / 8 * (0.5 if at < N / 2 else 1)),
     ],
 )
 def test_work_follows_the_iterations(
@@ -104,7 +126,7 @@ def test_even_work_is_even() -> None:
 
 
 def test_what_data_decide_is_unknown() -> None:
-    assert work("data") is None
+    assert work("outside") is None
 
 
 def test_loops_that_never_run_are_no_work() -> None:
@@ -135,10 +157,11 @@ def test_the_effort_of_all_work_items_is_known_where_loops_are(
 
 
 def test_the_effort_of_a_kernel_whose_data_decide_is_not_known() -> None:
-    assert bound("data").effort() is None
+    for kernel in ("data", "outside", "pairs"):
+        assert bound(kernel).effort() is None
 
 
-@pytest.mark.parametrize(("kernel", "looked"), [("lower", 2), ("data", 0)])
+@pytest.mark.parametrize(("kernel", "looked"), [("lower", 2), ("outside", 0)])
 def test_loops_are_looked_at_once_for_each_question_and_not_at_all_where_data_decide(
     monkeypatch: pytest.MonkeyPatch, kernel: str, looked: int
 ) -> None:
