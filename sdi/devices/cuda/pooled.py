@@ -27,6 +27,9 @@ from sdi.wire.cuda import (
     CU_MEM_LOCATION_TYPE_DEVICE,
 )
 
+_ROOM = 4
+"""So many times as much must be left where all bytes of a place lie on one GPU."""
+
 
 class _Location(ctypes.Structure):
     """``CUmemLocation``."""
@@ -96,15 +99,20 @@ class Reservation:
         return (-(-nbytes // granule // len(self._ordinals)) + 2) * granule
 
     def make(
-        self, over: ByteRange, take: Callable[[int, int], None], give: Callable[[int, int], None]
+        self,
+        over: ByteRange,
+        take: Callable[[int, int], None],
+        give: Callable[[int, int], None],
+        among: Sequence[int] | None = None,
     ) -> Spread:
         """Memory behind the bytes ``over`` of the addresses, its content undefined.  Raises DeviceFailed.
 
-        ``take(ordinal, nbytes)``, ``give``: count what is on a GPU; the first may raise ClError.
+        ``take(ordinal, nbytes)``, ``give``: count what is on a GPU; the first may raise ClError.  ``among``:
+        the GPUs whose memory it is, where it is not all's.
         """
         made = Spread(self.address + over.start, over.nbytes, self, give)
         try:
-            for begin, nbytes, ordinal in self._cut(over):
+            for begin, nbytes, ordinal in self._cut(over, among or self._ordinals):
                 shared = self._shared.get(begin)
                 if shared is not None:
                     shared.users += 1
@@ -135,20 +143,20 @@ class Reservation:
         driver.cuMemRelease(piece.handle)
         return True
 
-    def _cut(self, over: ByteRange) -> list[tuple[int, int, int]]:
+    def _cut(self, over: ByteRange, ordinals: Sequence[int]) -> list[tuple[int, int, int]]:
         """The granules of ``over``: first offset, bytes and GPU of parts that have one handle each.
 
         The first and last are their own where others may need them too.
         """
-        granule, count = self._granule(), len(self._ordinals)
+        granule, count = self._granule(), len(ordinals)
         first, stop = over.start // granule, -(-over.stop // granule)
         head = first + (over.start % granule != 0)
         tail = max(head, stop - (over.stop % granule != 0))
         inner = [
             (head + (tail - head) * k // count, head + (tail - head) * (k + 1) // count, ordinal)
-            for k, ordinal in enumerate(self._ordinals)
+            for k, ordinal in enumerate(ordinals)
         ]
-        found = [(first, head, self._ordinals[0]), *inner, (tail, stop, self._ordinals[-1])]
+        found = [(first, head, ordinals[0]), *inner, (tail, stop, ordinals[-1])]
         return [(a * granule, (b - a) * granule, ordinal) for a, b, ordinal in found if a < b]
 
     def _back(self, begin: int, nbytes: int, ordinal: int) -> _Backing:
@@ -209,7 +217,11 @@ def _place(ordinal: int) -> _Location:
 
 
 def pool_over(members: Sequence[CudaDevice]) -> PooledMemory:
-    """The memory of members on GPUs together.  It has room where all reach each other directly."""
+    """The memory of members on GPUs together.  It has room where all reach each other directly.
+
+    Bytes lie on the first GPU while it has several times as much room, else on all: most launches that need
+    them there run on one member, and a link is several times as slow as a GPU's own memory.
+    """
     of_gpu = {member.gpu.ordinal: member for member in members}  # of several that share one, the last counts
     addresses = Reservation([member.gpu.ordinal for member in members])
     pairs = list(combinations(of_gpu.values(), 2))
@@ -226,11 +238,15 @@ def pool_over(members: Sequence[CudaDevice]) -> PooledMemory:
         if not addresses.address or not all(one.link(other) and other.link(one) for one, other in pairs):
             what = "the GPUs do not reach each other's memory, or have no addresses for it"
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what)
+        first = next(iter(of_gpu))
+        memory = of_gpu[first].memory
+        is_roomy = _ROOM * over.nbytes <= memory.nbytes - memory.in_use
         try:
             made = addresses.make(
                 over,
                 lambda ordinal, nbytes: of_gpu[ordinal].memory.take(nbytes),
                 lambda ordinal, nbytes: of_gpu[ordinal].memory.give(nbytes),
+                [first] if is_roomy else None,
             )
         except DeviceFailed as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, str(cause)) from cause

@@ -96,13 +96,16 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Addresses:
     return made
 
 
+SHARE = 12 * GRANULE
+
+
 def members(count: int, gpus: int, linked: bool = True) -> list[Any]:
-    """On ``gpus`` GPUs, in turn."""
+    """On ``gpus`` GPUs, in turn, each with ``SHARE`` bytes of memory."""
     found = []
     for number in range(count):
         member: Any = NullDevice(number)
         member.gpu = SimpleNamespace(ordinal=number % gpus)
-        member.memory = MemoryShare(f"GPU {number}", 1 << 30)
+        member.memory = MemoryShare(f"GPU {number}", SHARE)
         member.link = lambda _other: linked
         found.append(member)
     return found
@@ -186,14 +189,29 @@ def test_it_counts_on_each_member_while_it_is_there(driver: Addresses) -> None:
     those = members(3, 3)
     shared = pool_over(those)
     assert shared.reserve(1 << 40, BASE)
-    those[2].memory.take((1 << 30) - GRANULE)
+    those[2].memory.take(SHARE - GRANULE)
     with pytest.raises(ClError, match="MEM_OBJECT_ALLOCATION_FAILURE"):
         shared.allocate(ByteRange(0, 6 * GRANULE))
-    assert [member.memory.in_use for member in those] == [0, 0, (1 << 30) - GRANULE] and not driver.mapped
+    assert [member.memory.in_use for member in those] == [0, 0, SHARE - GRANULE] and not driver.mapped
+    those[0].memory.take(GRANULE)
     buffer = shared.allocate(ByteRange(0, 3 * GRANULE))
-    assert [member.memory.in_use for member in those] == [GRANULE, GRANULE, 1 << 30]
+    assert [member.memory.in_use for member in those] == [2 * GRANULE, GRANULE, SHARE]
     shared.free(buffer)
-    assert [member.memory.in_use for member in those] == [0, 0, (1 << 30) - GRANULE]
+    assert [member.memory.in_use for member in those] == [GRANULE, 0, SHARE - GRANULE]
+
+
+def test_what_is_little_lies_on_the_first_gpu_and_more_on_all(driver: Addresses) -> None:
+    those = members(3, 3)
+    shared = pool_over(those)
+    assert shared.reserve(1 << 40, BASE)
+    little = shared.allocate(ByteRange(GRANULE // 2, 3 * GRANULE))
+    assert [member.memory.in_use for member in those] == [3 * GRANULE, 0, 0]
+    assert set(driver.reachable.values()) == {(0, 1, 2)}, "all GPUs reach it all the same"
+    much = shared.allocate(ByteRange(3 * GRANULE, 6 * GRANULE))
+    assert [member.memory.in_use for member in those] == [4 * GRANULE, GRANULE, GRANULE]
+    for buffer in (little, much):
+        shared.free(buffer)
+    assert [member.memory.in_use for member in those] == [0, 0, 0]
 
 
 def test_gpus_that_do_not_reach_each_other_have_no_such_memory(
