@@ -23,12 +23,12 @@ from sdi.cluster.tree import FIRST, ReplayTree
 from sdi.cluster.writing import READING, WRITING, Half, Keys, NotKept, Writer, writer_of
 from sdi.devices.base import BoundArgument, Place
 from sdi.devices.image import Sampler
-from sdi.devices.issue import Issue, Timing
+from sdi.devices.issue import MEASURED, Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.launch.issue import Issuer
 from sdi.launch.kernel import Binding
 from sdi.launch.recording import Assignment, Recording
-from sdi.launch.replayers import IssueParts
+from sdi.launch.replayers import IssueParts, IssueTimed
 from sdi.regions import as_few
 from sdi.vmem.dependencies import Dependencies, Use
 from sdi.vmem.directory import HOST
@@ -113,6 +113,7 @@ class Head:
         self._gathered: list[Transfer] = []
         self._gather_host: Gather | None = None
         self.firm: FirmCopies | None = None
+        self._ran: list[int] = []  # by assignment, the rank whose member runs it; 0: a member here
         self._holes: tuple[int, ...] = ()
         self._given: tuple[Binding | None, bytes] = None, b""
         self._touch_at = 0
@@ -267,6 +268,7 @@ class Head:
         for k, (of, assignment) in enumerate(zip(chunk.members, recording.assignments, strict=True)):
             member = recording.where[of]
             device = remote(memory.devices[member])
+            self._ran.append(0 if device is None else device.node.rank)
             if device is None:
                 self.own.append((assignment, k, member))
                 continue
@@ -289,11 +291,13 @@ class Head:
         first: int,
         tree: ReplayTree,
         is_firm: bool,
+        is_told: bool,
     ) -> list[Ticket]:
         """Have all parts done once more, as the replay ``name``; the tickets of parts and own kernels.
 
         ``first``: the first replay behind which nodes put later ones.  ``is_firm``: see ``firm``.
-        Where kernels print each node is told directly, and answers so: what it printed comes before.
+        ``is_told``: each node is told directly, and answers so; as where kernels print: what it printed comes
+        before.
         """
         kernels = (
             [issuer.kernel(binding, 0, k, member) for _, k, member in self.own] if binding is not None else []
@@ -309,7 +313,7 @@ class Head:
         hear = None if gathering is None else gathering.hear
         prints = binding is not None and binding.kernel.model.prints
         spread = None
-        if tree.is_on and len(self.nodes) > FIRST and not prints:
+        if tree.is_on and len(self.nodes) > FIRST and not (prints or is_told):
             spread = tree.spread(name, self.number, timing.value, is_firm, given, self.ranks, hear)
         if spread is not None:
             made.parts = [spread]
@@ -353,6 +357,18 @@ class Head:
                 memory.transfers.perform(copy, issue, is_repeated=True)
             else:
                 copy.again(name)
+
+    @property
+    def tells_times(self) -> bool:
+        """Whether each part has one launch: its ticket says when that ran."""
+        remote_ranks = [rank for rank in self._ran if rank]
+        return len(remote_ranks) == len(set(remote_ranks)) == len(self.nodes)
+
+    def in_order(self, tickets: Sequence[Ticket]) -> list[Ticket]:
+        """Of a replay's tickets, of parts and own kernels, those of its assignments."""
+        parts = {node.rank: ticket for node, ticket in zip(self.nodes, tickets, strict=False)}
+        own = iter(tickets[len(self.nodes) :])
+        return [parts[rank] if rank else next(own) for rank in self._ran]
 
     def count(self, memory: VirtualMemory) -> None:
         """Have the accounts know what was copied since this was last called."""
@@ -457,6 +473,19 @@ class Heads:
 
         ``binding``: of a launch; None of a recording that brings bytes of one buffer to the host.
         """
+        head = self._head(binding, recording)
+        return None if head is None else partial(self._replay, head, binding)
+
+    def find_timed(self, binding: Binding, recording: Recording) -> IssueTimed | None:
+        """See ``PartsReplayer``.  Raises ClError."""
+        head = self._head(binding, recording)
+        return partial(self._timed, head, binding) if head is not None and head.tells_times else None
+
+    def _timed(self, head: Head, binding: Binding, issue: Issue) -> list[Ticket]:
+        return head.in_order(self._replay(head, binding, issue, MEASURED, is_told=True))
+
+    def _head(self, binding: Binding | None, recording: Recording) -> Head | None:
+        """What is kept here of a recording of which nodes keep their parts, from now on if they can."""
         if self._has_failed:
             self._begin_anew()
         if self._memory.accounting.recorder is not None:  # who wants to know when each operation ran
@@ -470,13 +499,17 @@ class Heads:
             while len(self._heads) > HEADS_MAX:
                 self._drop(next(iter(self._heads)))
         self._heads.move_to_end(recording)
-        return None if head is None else partial(self._replay, head, binding)
+        return head
 
-    def _replay(self, head: Head, binding: Binding | None, issue: Issue, timing: Timing) -> list[Ticket]:
+    def _replay(
+        self, head: Head, binding: Binding | None, issue: Issue, timing: Timing, is_told: bool = False
+    ) -> list[Ticket]:
         name = replay_name(next(self._job.replays))
         is_firm = self._firm.may_be(head.firm, name)
         tickets = head.replay(
-            binding, self._memory, self._issuer, issue, timing, name, self._first, self._job.tree, is_firm
+            *(binding, self._memory, self._issuer, issue, timing, name, self._first, self._job.tree),
+            is_firm=is_firm,
+            is_told=is_told,
         )
         look = partial(self._look, is_firm)
         for ticket in tickets:

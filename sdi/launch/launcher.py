@@ -43,7 +43,7 @@ from sdi.launch.plan import CutPlan, image_slabs
 from sdi.launch.plan_memory import PlanKey, numbered, shaped
 from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
-from sdi.launch.replayers import PartsReplayer, Replayer
+from sdi.launch.replayers import IssueTimed, PartsReplayer, Replayer
 from sdi.launch.steps import Steps
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import BalanceMode
@@ -213,6 +213,13 @@ class Launcher:
             launch_plan.history.refill(launch_plan.epoch)
         return tickets
 
+    def _timed(self, binding: Binding, where: Sequence[int]) -> IssueTimed | None:
+        """What has nodes replay a launch that is measured; None where they don't."""
+        chunks, placed = binding.launch_plan.chunks, self._memory.placed.generation
+        known = chunks[0].find() if self.parts is not None and len(chunks) == 1 else None
+        is_same = known is not None and (known.where, known.placed) == (where, placed)
+        return self.parts.find_timed(binding, known) if self.parts and known and is_same else None
+
     def _keep(self, binding: Binding, recording: Recording, kernels: Sequence[BoundKernel]) -> None:
         """Remember as what a launch is issued while its buffers are as they are."""
         kept_at = (recording.placed, binding.kernel.generation)
@@ -231,9 +238,8 @@ class Launcher:
             raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)
         if self._without_variables or len(self._memory.members) < len(self._memory.devices):
             self._require_members(launch)
-        recorder, begin_ns, held_ns = self._recorder, 0, 0
-        if recorder is not None:
-            begin_ns = time.monotonic_ns()
+        recorder, held_ns = self._recorder, 0
+        begin_ns = time.monotonic_ns() if recorder is not None else 0
         kernel = build.kernels[launch.kernel_index]
         before = binding = self.known.find(launch.record)
         if binding is not None and not self._goes_on(kernel, binding.launch_plan):
@@ -296,6 +302,7 @@ class Launcher:
             else:
                 placed.touch(recording.allocations)
             generation = placed.generation
+            timed = self._timed(binding, where) if is_measured and is_usual and recorder is None else None
             if self._verifier is not None and is_split and len(launch_plan.chunks) == 1:
                 run = partial(self._run, binding, number, where, is_usual, issue)
                 issued = yield from self._verifier.launch(binding, run, issue)
@@ -304,6 +311,9 @@ class Launcher:
                 issued, kept = ran.tickets, ran.kept
                 if is_measured and kernel.attempts.undone == undone:
                     self._measure(kernel, launch_plan, chunk, issued)
+            elif timed is not None:
+                issued = timed(issue)
+                self._measure(kernel, launch_plan, chunk, issued)
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)
                 issued, patterns = made.tickets, patterns + made.patterns

@@ -38,6 +38,8 @@ class Replayer(Protocol):
 
 IssueParts = Callable[[Issue, Timing], list[Ticket]]
 """Issues a recording once more, like ``Recording.replay``."""
+IssueTimed = Callable[[Issue], list[Ticket]]
+"""The same, measured: the tickets of its assignments, in their order."""
 
 
 class PartsReplayer(Protocol):
@@ -48,4 +50,8 @@ class PartsReplayer(Protocol):
 
         ``binding``: of a launch; None of a recording that brings bytes of one buffer to the host.
         """
+        ...
+
+    def find_timed(self, binding: Binding, recording: Recording) -> IssueTimed | None:
+        """The same for a launch that is measured; None also where it is not known when each member ran."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ from sdi.devices.opencl.member import DriverDevice
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
+from sdi.launch.counters import Counters
+from sdi.launch.kernel import LaunchPlan
 from sdi.ndrange import Int3
+from sdi.partition.gain import Span
 from sdi.wire.records import Op
 from tests.cluster import jobs
 from tests.devices.conftest import finish
@@ -111,6 +115,33 @@ def test_of_many_nodes_two_are_told_and_the_result_is_the_same(driver: DriverDev
     with rig(driver, 6) as on:
         *_, said = on.stencils(7)
     assert [(to, kind) for to, kind, _ in said] == [(1, RecordKind.SPREAD), (2, RecordKind.SPREAD)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kinds"),
+    [(2, {RecordKind.REPLAY}), (6, {RecordKind.REPLAY, RecordKind.SPREAD, RecordKind.BEHIND})],
+)
+def test_launches_that_are_measured_are_replayed_too(
+    driver: DriverDevice, monkeypatch: pytest.MonkeyPatch, nodes: int, kinds: set[RecordKind]
+) -> None:
+    """Each node says itself when its member ran."""
+    measured: list[list[int]] = []
+    turns = itertools.count()
+
+    def record(self: LaunchPlan, boxes: object, ran: Sequence[Span], *how: bool) -> bool:
+        measured.append([each.end_ns - each.start_ns for each in ran])
+        return False
+
+    monkeypatch.setattr(LaunchPlan, "passes", lambda self: next(turns) % 3 > 0)
+    monkeypatch.setattr(LaunchPlan, "measured", record)
+    monkeypatch.setattr(Counters, "lacks_times", lambda *_: True)
+    with rig(driver, nodes) as on:
+        for turn, said in enumerate(on.stencils(24)):
+            if turn == 5:
+                measured.clear()
+            assert turn < 6 or {kind for _, kind, _ in said} <= kinds
+    assert len(measured) >= 5
+    assert all(len(times) == nodes and min(times) > 0 for times in measured)
 
 
 def test_of_many_nodes_all_are_told_where_kernels_print(driver: DriverDevice) -> None:
