@@ -41,6 +41,14 @@ def prepare() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
+def without_threads_for_algebra() -> None:
+    """Have numpy start none; before it is imported.
+
+    By itself it starts one per core, which wait in loops; the small systems here only lose by that.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def room(most: int) -> int:
     """Half of the address space that is left when all is loaded, at most ``most``.
 

@@ -70,6 +70,7 @@ def _prepare() -> None:
     os.environ["PYOPENCL_NO_CACHE"] = "1"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start many Pythons
     sys.dont_write_bytecode = False
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait in loops
     os.environ["SDI_LEARNT"] = "off"  # what a test sees depends on no earlier one
     os.environ[MARK] = str(os.getpid())
 

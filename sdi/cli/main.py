@@ -25,6 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _call(options: argparse.Namespace) -> int:
+    if options.subcommand in ("node", "devices", "explain", "predict"):  # which start no application
+        from sdi import limits
+
+        limits.without_threads_for_algebra()
     match options.subcommand:
         case "run" if options.hosts is not None:
             return _run_on_hosts(options)

@@ -78,6 +78,9 @@ def run(application: list[str], changes: Mapping[str, str], stats: bool, explain
             environ["SDI_EXPLAIN"] = "1"
         runs = _run_with_stats if stats or explain else _run_and_leave
         if place is not None or environ.get("SDI_TEST_NODES"):
+            from sdi import limits
+
+            limits.without_threads_for_algebra()  # the application has its environment already
             from sdi.cli import job
 
             if place is not None and place.rank:

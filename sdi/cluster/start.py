@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sdi import limits
 from sdi.cluster.transport import Transport
 from sdi.settings import SettingsError
 
@@ -68,6 +69,7 @@ def alone(environ: Mapping[str, str]) -> dict[str, str]:
 
 def run_node(transport: Transport) -> bool:
     """Serve this process' devices until rank 0 has gone; False where it goes on without this node."""
+    limits.without_threads_for_algebra()
     from sdi.cluster.heartbeat import Ticking
     from sdi.cluster.identity import introduction
     from sdi.cluster.members import facts_of, opens

@@ -87,8 +87,7 @@ def main(arguments: list[str]) -> int:
             os.environ["POCL_CACHE_DIR"] = cache.folder("pocl")
     if settings.member_vendors:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
-    # numpy starts a thread per core for linear algebra; the small systems here only lose by that.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    limits.without_threads_for_algebra()
     gc.disable()  # what is made until the first command stays
     session = begin(commands, notices, int(arguments[2]), settings, _image)
     if session is None:
