@@ -23,6 +23,8 @@ from sdi.errors import DeviceFailed
 
 NUMBERS_MAX = 1 << 31
 """Numbers are smaller: a word that nobody has written stands for an older one."""
+_SHARE = 8
+"""All together have no more than this part of the pool: other copies need memory there, too."""
 _LATER = 1 << 30
 """What a word says that ends all waits is so much later than the last number that is known."""
 
@@ -50,8 +52,10 @@ class Mailboxes:
         """The place of a new one for so many bytes, whose words are 0; None where there is no room."""
         pool = self._staging.pool
         taken = 2 * _half_nbytes(nbytes)
-        memory = pool.take(taken) if pool is not None else None
-        if pool is None or memory is None:
+        if pool is None or sum(self._sizes.values()) + taken > pool.nbytes // _SHARE:
+            return None
+        memory = pool.take(taken)
+        if memory is None:
             return None
         place = pool.place(memory)
         box = self._at(place, nbytes)

@@ -127,6 +127,16 @@ def test_where_the_pool_is_full_there_is_none(pair: _Pair) -> None:
     assert root.make(1 << 20) is None
 
 
+def test_they_leave_most_of_the_pool_to_other_copies(pair: _Pair) -> None:
+    root, _ = pair.both
+    places = []
+    while (place := root.make(NBYTES)) is not None:
+        places.append(place)
+    assert 4 <= len(places) <= pair.pool.nbytes // 8 // (2 * NBYTES)
+    root.give(places[0])
+    assert root.make(NBYTES) is not None and root.make(NBYTES) is None
+
+
 def test_what_fails_ends_all_waits_and_whatever_comes_then_does_not_count(pair: _Pair) -> None:
     root, node = pair.both
     _, ours, theirs = pair.made()
