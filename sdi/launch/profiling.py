@@ -53,5 +53,7 @@ def shape_number(recorder: Recorder, kernel: str, launch_plan: LaunchPlan) -> in
             why_whole=launch_plan.why_whole,
             chunks=len(launch_plan.chunks),
             merged_nbytes=plan.merged_nbytes,
+            regions=len(launch_plan.reached.buffers),
+            reached_nbytes=sum(buffer.nbytes for buffer in launch_plan.reached.buffers),
         )
     return launch_plan.profiled

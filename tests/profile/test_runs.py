@@ -656,3 +656,41 @@ def test_hardly_any_time_of_varied_programs_is_unexplained(tmp_path: Path) -> No
     for row in found.losses:
         spent_ns = sum(row.ns.values())
         assert row.ns["unexplained"] <= 0.05 * max(spent_ns, 1e6), row.kernel
+
+
+REACHING = """
+walk = cl.Program(ctx, '''
+__kernel void walk(__global ulong *node, __global int *sums, int steps) {
+  __global ulong *at = node + 2 * get_global_id(0);
+  int sum = 0;
+  for (int k = 0; k < steps; k++) {
+    sum += (int)at[1];
+    at = (__global ulong *)at[0];
+  }
+  sums[get_global_id(0)] = sum;
+}
+''').build().walk
+n = 512
+nodes = cl.SVM(cl.csvm_empty(ctx, (n, 2), np.uint64))
+with nodes.map_rw(queue) as mapped:
+    mapped[:, 0] = nodes.mem.ctypes.data + 16 * ((np.arange(n) + 1) % n)
+    mapped[:, 1] = np.arange(n)
+sums = cl.Buffer(ctx, cl.mem_flags.READ_WRITE, 4 * n)
+for _ in range(3):
+    walk(queue, (n,), (64,), nodes, sums, np.int32(2))
+out = np.empty(n, np.int32)
+cl.enqueue_copy(queue, out, sums)
+assert (out == np.arange(n) + (np.arange(n) + 1) % n).all()
+"""
+
+
+def test_what_launches_reach_by_addresses_is_told(tmp_path: Path) -> None:
+    result = profiled(tmp_path, REACHING, 2, "--format", "table,csv,json")
+    assert result.returncode == 0, result.describe()
+    (row,) = [each for each in tables(tmp_path)["kernels"] if each["name"] == "walk"]
+    assert (row["launches"], row["by_address"], row["regions"]) == (3, 3, 1)
+    assert row["reached_nbytes"] >= 16 * 512
+    assert "  by address: 3 launches, which may reach 1 region of 8.0 KiB" in result.stderr, result.stderr
+    head, *rows = (tmp_path / "profile" / "kernels.csv").read_text().splitlines()
+    assert "by_address,regions,reached_nbytes" in head
+    assert any(",3,1," in each for each in rows if each.startswith("walk"))

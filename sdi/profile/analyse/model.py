@@ -67,7 +67,10 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """How launches are cut: ``members`` assignments at a time in ``chunks``; ``cut``: parts per dimension."""
+    """How launches are cut: ``members`` assignments at a time in ``chunks``; ``cut``: parts per dimension.
+
+    ``regions``: of shared virtual memory that they may reach by addresses, ``reached_nbytes`` in all.
+    """
 
     id: int
     kernel: str
@@ -78,6 +81,8 @@ class LaunchShape:
     why_whole: str
     chunks: int
     merged_nbytes: int
+    regions: int = 0
+    reached_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class KernelRow:
     everything, that used a known plan, that made one; ``bind_ns``: for the last two.  ``issue_ns``: the
     service's time from there.  ``whole_ns``, ``split_ns``: mean times of whole and split launches of the same
     number of groups, None where not both ran; ``speed_up`` compares them.  ``classes``: argument, reads,
-    writes (of the last launch that was planned).  ``patterns``: of all sessions.
+    writes (of the last launch that was planned).  ``patterns``: of all sessions.  ``by_address``: launches
+    that may reach regions of shared virtual memory by addresses; ``regions``, ``reached_nbytes``: most of it.
     """
 
     name: str
@@ -93,6 +94,9 @@ class KernelRow:
     classes: tuple[tuple[str, str, str], ...]
     advice: str
     patterns: tuple[PatternRow, ...] = ()
+    by_address: int = 0
+    regions: int = 0
+    reached_nbytes: int = 0
 
     @property
     def speed_up(self) -> float | None:
@@ -307,6 +311,7 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
     spans: defaultdict[tuple[int, bool], list[int]] = defaultdict(list)
     arguments: dict[str, list[int]] = {}
     merges = merge_ns = merged_nbytes = 0
+    by_address = regions = reached_nbytes = 0
     classes: tuple[tuple[str, str, str], ...] = ()
     advice = ""
     patterns: tuple[PatternRow, ...] = ()
@@ -337,6 +342,8 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
             took_ns = times.get(launch.command, 0)
             ns += took_ns
             chunks += shape.chunks - 1
+            by_address += shape.regions > 0
+            regions, reached_nbytes = max(regions, shape.regions), max(reached_nbytes, shape.reached_nbytes)
             if is_split:
                 cuts[" x ".join(str(parts) for parts in shape.cut if parts != 1) or "1"] = None
                 longest += max(busy.values(), default=0)
@@ -391,6 +398,9 @@ def _kernel_row(name: str, sessions: Sequence[SessionProfile], members: int) -> 
         classes=classes,
         advice=advice,
         patterns=patterns,
+        by_address=by_address,
+        regions=regions,
+        reached_nbytes=reached_nbytes,
     )
 
 

@@ -46,6 +46,7 @@ COLUMNS = {
     ),
     "shape": (
         "id", "kernel", "num_groups", "local_size", "members", "cut", "why_whole", "chunks", "merged_nbytes",
+        "regions", "reached_nbytes",
     ),
     "piece": ("command", "chunk", "member", "groups", "start_ns", "end_ns", "status"),
     "copy": ("command", "source", "target", "nbytes", "cause", "is_staged", "start_ns", "end_ns", "status"),

@@ -121,6 +121,9 @@ def _kernel(row: KernelRow) -> list[str]:
         lines.append(f"  whole: for {len(row.why_whole) - WHYS_MAX} more reasons")
     if row.failed:
         lines.append(f"  failed: {row.failed}")
+    if row.by_address:
+        reached = f"{row.regions} region{'s' if row.regions > 1 else ''} of {size(row.reached_nbytes)}"
+        lines.append(f"  by address: {row.by_address} launches, which may reach {reached}")
     members = " ".join(_ms(ns) for ns in row.member_ns)
     groups = " ".join(map(str, row.member_groups))
     lines.append(f"  ms on each member: {members}; groups: {groups}; imbalance {row.imbalance_percent:.1f} %")
@@ -222,7 +225,7 @@ def tables_csv(tables: Tables) -> dict[str, str]:
             row.name, row.launches, row.split, row.whole, "; ".join(row.why_whole), "; ".join(row.cuts),
             row.failed, row.ns, *row.member_ns, f"{row.imbalance_percent:.3f}", row.replays,
             row.bindings, row.plans, row.new_plans, row.bind_ns, row.issue_ns, row.moved_nbytes,
-            row.merged_nbytes, row.merge_ns,
+            row.merged_nbytes, row.merge_ns, row.by_address, row.regions, row.reached_nbytes,
             "" if row.speed_up is None else f"{row.speed_up:.4f}",
         ]
         for row in tables.kernels
@@ -231,7 +234,7 @@ def tables_csv(tables: Tables) -> dict[str, str]:
         "kernel", "launches", "split", "whole", "why_whole", "cuts", "failed", "ns",
         *(f"member_{k}_ns" for k in range(len(tables.members))), "imbalance_percent", "replays",
         "bindings", "plans", "new_plans", "bind_ns", "issue_ns", "moved_nbytes", "merged_nbytes", "merge_ns",
-        "speed_up",
+        "by_address", "regions", "reached_nbytes", "speed_up",
     ]  # fmt: skip
     arguments = [
         [row.name, one.argument, one.copies, one.nbytes, one.ns]
