@@ -143,7 +143,7 @@ class Exchange:
 
         ``is_signalled``: both this device and the one it is for ``signal``.
         """
-        if is_signalled and self._is_signalled(device, region, to) and not self._loans.is_in_doubt():
+        if is_signalled and self.mailboxes.are_none_under_way and self._is_signalled(device, region, to):
             signalled = self._send_signalled(device, buffer, region, wait, to, key)
             if signalled is not None:
                 return signalled
@@ -355,7 +355,7 @@ class Exchange:
         used: Callable[[BaseException | None], None],
     ) -> Ticket:
         """Write a chunk of which it is known where it lies only when it has arrived."""
-        written = Ticket()
+        written, given = Ticket(), self.mailboxes.kept_back()
 
         def arrived(ticket: Ticket) -> None:
             if ticket.error is not None:
@@ -380,6 +380,7 @@ class Exchange:
             written.complete(ended.error, ended.start_ns, ended.end_ns)
 
         chunk.arrived.when_done(arrived)
+        chunk.arrived.when_done(lambda _: given.complete())
         return written
 
     def drop(self, region: Region, source: int, key: int) -> None:

@@ -6,7 +6,7 @@ another process has yet to issue.  See design/0011-nodes.md, "Firm replays".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from sdi.cluster.exchange import Exchange, region_of
@@ -14,13 +14,14 @@ from sdi.cluster.job import Job
 from sdi.cluster.mailboxes import NUMBERS_MAX, RepeatedRound
 from sdi.cluster.part import KeptRecord, replay_number
 from sdi.cluster.records import RecordKind
-from sdi.cluster.remote_node import ROOT
+from sdi.cluster.remote_node import ROOT, RemoteNode
 from sdi.cluster.writing import Half, Signalled, Writer
 from sdi.devices.base import Device
 from sdi.devices.signals import RepeatedCopy
 from sdi.devices.ticket import Ticket
 from sdi.region import Region
 from sdi.vmem.dependencies import Use
+from sdi.vmem.merging.members import MemberMerges
 from sdi.vmem.transfers import Transfer
 
 _PITCH_MAX = 1 << 31
@@ -30,12 +31,19 @@ _PITCH_MAX = 1 << 31
 class FirmCopies:
     """Those of one recording.  ``places``: of the mailboxes, by the copies' numbers.
 
-    ``issue``: this process' copies, none: it has none; ``uses``: of its memory.  ``last``: what is done when
-    the last replay is.
+    ``issue``: this process' copies, none: it has none; ``uses``: of its memory.  ``nodes``: all of the job.
+    ``last``: what is done when the last replay is.
     """
 
-    def __init__(self, places: Mapping[int, int], issue: RepeatedRound | None, uses: Sequence[Use]) -> None:
+    def __init__(
+        self,
+        places: Mapping[int, int],
+        issue: RepeatedRound | None,
+        uses: Sequence[Use],
+        nodes: Collection[RemoteNode],
+    ) -> None:
         self.places: Final = places
+        self._nodes: Final = nodes
         self.last: Sequence[Ticket] = ()
         self._issue: Final = issue
         self._uses: Final = uses
@@ -44,6 +52,8 @@ class FirmCopies:
         """Make this process' copies in the replay ``name``; their ticket."""
         if self._issue is None:
             return None
+        for node in self._nodes:  # what comes next may wait in the driver for any of them
+            node.flush()
         found: dict[Ticket, None] = {}
         for use in self._uses:
             use.gather(found)
@@ -58,10 +68,12 @@ class FirmCopies:
 
 
 class FirmReplays:
-    """Those of a session.  Owned by: sdi-scheduler."""
+    """Those of a session.  Owned by: sdi-scheduler.  ``merges``: the session's."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, merges: MemberMerges) -> None:
         self._exchange: Final = job.exchange
+        self._nodes: Final = job.nodes.values()
+        self._merges: Final = merges
         self._retired: list[tuple[Sequence[Ticket], Mapping[int, int]]] = []
 
     def made(
@@ -106,7 +118,7 @@ class FirmReplays:
                 return None
             places[number] = place
         if not ends:
-            return FirmCopies(places, None, ())
+            return FirmCopies(places, None, (), self._nodes)
         repeated, sent = list[RepeatedCopy](), dict[int, int]()
         for number, end in ends:
             box = mailboxes.use(places[number], end.region.total_nbytes)
@@ -114,12 +126,13 @@ class FirmReplays:
             if end.is_sent:
                 sent[end.rank] = sent.get(end.rank, 0) + end.region.total_nbytes
         issue = mailboxes.round_of(ends[0][1].device, repeated, sent)
-        return FirmCopies(places, issue, [half.use for half in halves])
+        return FirmCopies(places, issue, [half.use for half in halves], self._nodes)
 
     def may_be(self, copies: FirmCopies | None, name: int) -> bool:
-        """Whether the replay ``name`` may go so."""
+        """Whether the replay ``name`` may go so: nothing older is asked for later, on behalf of a merge."""
         return (
             copies is not None
+            and not self._merges.is_any_under_way
             and replay_number(name) < NUMBERS_MAX
             and not self._exchange.mailboxes.is_in_doubt
         )

@@ -324,8 +324,6 @@ class Head:
         for node, nbytes in self._shared:
             node.copies_host(nbytes)
         if is_firm and self.firm is not None:
-            for node in self.nodes:  # what comes next may wait for them in the driver
-                node.flush()
             copied = self.firm.again(name)
             self.firm.last = made.parts if copied is None else [*made.parts, copied]
         else:
@@ -465,7 +463,7 @@ class Heads:
         self._knowing: dict[int, set[RemoteNode]] = {}  # of a buffer, the nodes that know accesses to it
         self._first = replay_name(next(job.replays) + 1)
         self._has_failed = False
-        self._firm = FirmReplays(job)
+        self._firm = FirmReplays(job, memory.merges)
         memory.accounting.on_report.append(self._count)
 
     def find(self, binding: Binding | None, recording: Recording) -> IssueParts | None:

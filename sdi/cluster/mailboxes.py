@@ -43,6 +43,7 @@ class Mailboxes:
         self._lock: Final = threading.Lock()
         self._used: dict[int, Mailbox] = {}  # by place
         self._sizes: dict[int, int] = {}  # at rank 0: what was taken of its pool
+        self._late: set[Ticket] = set()
         self._last = 0
         self._pending = 0
 
@@ -112,6 +113,25 @@ class Mailboxes:
         assert device.signals is not None
         return RepeatedRound(self, device.signals.round_of(sends_first(copies)), self._transport, sent)
 
+    def kept_back(self) -> Ticket:
+        """What is to be done before any round that is issued later goes to a device."""
+        ticket = Ticket()
+        self._late.add(ticket)
+        ticket.when_done(self._late.discard)
+        return ticket
+
+    @property
+    def are_none_under_way(self) -> bool:
+        """Whether signals count, and all rounds of this process are done: what is sent behind one may be
+        there only when others are asked for theirs.
+        """
+        return not (self._pending or self._loans.is_in_doubt())
+
+    @property
+    def late(self) -> list[Ticket]:
+        """What keeps back a round that is issued now."""
+        return list(self._late)
+
     @property
     def is_in_doubt(self) -> bool:
         """Whether nothing counts that comes so."""
@@ -176,7 +196,7 @@ class RepeatedRound:
         """Make all of them as replay ``number``, behind ``wait``."""
         mailboxes = self._mailboxes
         mailboxes.began(number)
-        ticket = self._copies.issue(number, wait, mailboxes.verdict)
+        ticket = self._copies.issue(number, wait, mailboxes.late, mailboxes.verdict)
         ticket.when_done(mailboxes.ended)
         for traffic, nbytes in self._sent:
             traffic.shared_nbytes += nbytes

@@ -132,9 +132,9 @@ def open_chosen(
 
                 member = LosingDevice(member, settings.lost[1])
             if settings.signals and member.signals is None:
-                from sdi.devices.testing.signalling import SignallingDevice
+                from sdi.devices.testing.streamed import StreamedDevice
 
-                member = SignallingDevice(member)
+                member = StreamedDevice(member)
             if settings.delayed == number:
                 from sdi.devices.testing.late import DelayedDevice
 

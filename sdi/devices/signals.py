@@ -58,15 +58,20 @@ class RepeatedCopy(NamedTuple):
 class CopyRound(Protocol):
     """What a member does of the copies that are made together, each time in the same order.
 
-    Rounds of a member go to its device in the order in which they are issued.  Nothing else is kept back by
-    one that waits there but what waits for its ticket.
+    Rounds of a member go to its device in the order in which they are issued, and each only when all that
+    members of this process were asked for before is with theirs: what is behind a round on a device keeps
+    back what comes later, and must not keep back what others may have to do before that round can end.
     """
 
     def issue(
-        self, number: int, wait: Sequence[Ticket], verdict: Callable[[], BaseException | None]
+        self,
+        number: int,
+        wait: Sequence[Ticket],
+        after: Sequence[Ticket],
+        verdict: Callable[[], BaseException | None],
     ) -> Ticket:
         """Make all copies once more, behind ``wait``; ``verdict`` as for ``Signals.receive``.  ``number``: a
-        later one each time.
+        later one each time.  ``after``: it goes to the device when these are done, failed or not.
 
         Where that fails nobody writes the numbers that the other ends wait for.
         """

@@ -428,3 +428,38 @@ def test_without_room_or_where_it_is_long_the_bytes_are_there(pair: _Pair) -> No
     writing.complete()
     pair.send(SIGNALLED_NBYTES + 1)
     assert not pair.signals[0].sent and len(pair.sent[0]) == 2
+
+
+def test_behind_a_round_that_is_under_way_nothing_is_said_before_it_is_there(pair: _Pair) -> None:
+    mailboxes, ended = pair.exchanges[0].mailboxes, Ticket()
+    mailboxes.began(1)
+    ended.when_done(mailboxes.ended)
+    pair.receive()
+    pair.send()
+    assert not pair.signals[0].sent
+    pair.deliver(0)
+    ((came, _, wait, writing),) = pair.signals[1].received
+    found = came()
+    assert all(ticket.done for ticket in wait) and isinstance(found, tuple) and found[1] is None
+    writing.complete()
+    ended.complete()
+    pair.receive()
+    pair.send()
+    ((_, _, given, reading),) = pair.signals[0].sent
+    given()
+    pair.deliver(0)
+    for ticket in (reading, pair.signals[1].received[-1][-1]):
+        ticket.complete()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_chunks_that_are_written_when_they_come_keep_back_rounds_until_then(pair: _Pair, fails: bool) -> None:
+    (there, here), region = pair.exchanges, Region(BASE, 100_000)
+    here.receive(pair.devices[1], pair.buffer, region, (), 0, WENT)
+    assert len(here.mailboxes.late) == 1
+    if fails:
+        there.refuse(region, 1, WENT, DeviceFailed("gpu", "it is broken"))
+    else:
+        there.send(pair.devices[0], pair.buffer, region, (), 1, WENT)
+    pair.deliver(0)
+    assert not here.mailboxes.late

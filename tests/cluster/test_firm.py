@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
+from sdi.cluster.firm import FirmCopies
 from sdi.cluster.head import Heads
 from sdi.cluster.job import Job
+from sdi.cluster.mailboxes import RepeatedRound
 from sdi.cluster.members import facts_of, host_id, open_job_members
+from sdi.cluster.part import replay_name
+from sdi.cluster.remote_node import RemoteNode
 from sdi.devices.discover import MemberSettings, all_devices
+from sdi.devices.ticket import Ticket
 from sdi.wire.records import Op
 from tests.cluster.jobs import local_job
 from tests.service.wire_client import WireClient
@@ -170,6 +177,16 @@ def test_a_process_that_dies_holds_nobody_up() -> None:
             assert on.client.wait(on.step(BLEND, a, b, n, turn)) == 0
             again, a, b = blended(again, turn), b, a
         assert on.client.read(a, 4 * n) == again.tobytes()
+
+
+def test_what_was_said_to_any_node_is_sent_before_the_own_round_is_issued() -> None:
+    """The driver's next call may wait for the round, and that for a node which has no part in it."""
+    asked: list[str] = []
+    issue = SimpleNamespace(issue=lambda number, wait: asked.append("issue") or Ticket())
+    nodes = [SimpleNamespace(flush=partial(asked.append, f"node {rank}")) for rank in (1, 2)]
+    copies = FirmCopies({}, cast(RepeatedRound, issue), (), cast("Sequence[RemoteNode]", nodes))
+    assert copies.again(replay_name(3)) is not None
+    assert asked == ["node 1", "node 2", "issue"]
 
 
 def test_copies_of_many_bytes_go_as_before(near: Job) -> None:

@@ -32,6 +32,7 @@ class _Rounds:
     def __init__(self) -> None:
         self.issued: list[tuple[int, Callable[[], BaseException | None], Ticket]] = []
         self.copies: Sequence[RepeatedCopy] = ()
+        self.after: Sequence[Ticket] = ()
 
     def reaches(self, words: object) -> bool:
         return True
@@ -41,8 +42,13 @@ class _Rounds:
         return self
 
     def issue(
-        self, number: int, wait: Sequence[Ticket], verdict: Callable[[], BaseException | None]
+        self,
+        number: int,
+        wait: Sequence[Ticket],
+        after: Sequence[Ticket],
+        verdict: Callable[[], BaseException | None],
     ) -> Ticket:
+        self.after = after
         self.issued.append((number, verdict, Ticket()))
         return self.issued[-1][-1]
 
@@ -164,6 +170,25 @@ def test_what_was_on_its_way_behind_that_holds_nobody_up(pair: _Pair) -> None:
     assert not Signal(ours.filled, 10).is_given()
     root.end_waits()
     assert is_over(ours, 10)
+
+
+def test_what_comes_late_keeps_back_rounds_that_are_issued_later(pair: _Pair) -> None:
+    _, node = pair.both
+    _, _, theirs = pair.made()
+    signals, late = _Rounds(), [node.kept_back(), node.kept_back()]
+    device = NullDevice(0)
+    device.signals = signals  # type: ignore[assignment]
+    copies = [RepeatedCopy(DeviceBuffer(object()), Region(0, NBYTES), theirs, True)]
+    issue = node.round_of(cast(Device, device), copies, {0: NBYTES})
+    issue.issue(1, ())
+    assert {*signals.after} == {*late} and not node.are_none_under_way
+    late[0].complete()
+    late[1].complete(BROKEN)
+    issue.issue(2, ())
+    assert not signals.after
+    for _, _, ticket in signals.issued:
+        ticket.complete()
+    assert node.are_none_under_way
 
 
 def test_without_doubt_no_wait_is_ended(pair: _Pair) -> None:

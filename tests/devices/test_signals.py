@@ -109,7 +109,7 @@ def test_rounds_of_two_members_pass_bytes_in_turn_whoever_is_asked_first(
     for number in range(1, 8):
         order = (0, 1) if number % 2 else (1, 0)
         for k in order:
-            last[k] = rounds[k].issue(number * 3, [last[k]], lambda: None)
+            last[k] = rounds[k].issue(number * 3, [last[k]], (), lambda: None)
         last[0] = one.fill(buffers[0], 40, 4, bytes([number]), [last[0]])
         one.flush()
     for ticket in last:
@@ -130,8 +130,8 @@ def test_a_round_behind_what_failed_gives_nothing(members: list[Device], pool: P
     signals, box = HostSignals(one), mailbox(pool, 40)
     issue = signals.round_of([RepeatedCopy(one.allocate(400), Region(0, 40), box, True)])
     broken = DeviceFailed("a member", "it is broken")
-    assert failure(issue.issue(1, [completed(broken)], lambda: None)) is broken
-    assert failure(issue.issue(2, [], lambda: None)) is broken, "it is behind that"
+    assert failure(issue.issue(1, [completed(broken)], (), lambda: None)) is broken
+    assert failure(issue.issue(2, [], (), lambda: None)) is broken, "it is behind that"
     assert bytes(box.filled) == bytes(4)
     signals.close()
 
@@ -140,7 +140,7 @@ def test_the_verdict_counts_at_the_end(members: list[Device], pool: Pool) -> Non
     one, _ = members
     signals, box, why = HostSignals(one), mailbox(pool, 40), list[BaseException]()
     issue = signals.round_of([RepeatedCopy(one.allocate(400), Region(0, 40), box, False)])
-    ticket = issue.issue(4, [], lambda: why[0] if why else None)
+    ticket = issue.issue(4, [], (), lambda: why[0] if why else None)
     assert not ticket.done
     why.append(DeviceFailed("a node", "it is lost"))
     box.filled[:] = (1 << 30).to_bytes(4, "little")

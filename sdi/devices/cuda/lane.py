@@ -19,6 +19,14 @@ from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 
+_late: Final[set[CudaTicket]] = set()
+"""What members were asked for and is with no stream yet."""
+
+
+def late() -> list[CudaTicket]:
+    """What was asked for, of any member, and was not given to its stream yet."""
+    return list(_late)
+
 
 class CudaLane:
     """Owned by: the issuing thread; threads that complete foreign tickets issue what these held back."""
@@ -42,10 +50,12 @@ class CudaLane:
         keep: object = None,
         is_blocking: bool = False,
         verdict: Callable[[], BaseException | None] | None = None,
+        after: Sequence[Ticket] = (),
     ) -> Ticket:
         """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done.
 
-        ``verdict``: see ``CudaTicket``.
+        ``verdict``: see ``CudaTicket``.  ``after``: it is not given to its stream before these are given to
+        theirs, or done, and waits for none of them there.
         """
         # A copy of what still matters: the caller may add the new ticket to its list.
         waits: list[Ticket] = []
@@ -62,9 +72,13 @@ class CudaLane:
         if self.hold.is_closed:
             ticket.complete(DeviceFailed(self.name, "is closed"))
             return ticket
-        if not may_start and (blockers := [o for o in waits if not o.done and not _is_issued(o)]):
+        before = (*waits, *after) if after else waits
+        is_free = may_start and not after
+        if not is_free and (blockers := [o for o in before if not o.done and not _is_issued(o)]):
+            _late.add(ticket)
             self.hold.add(ticket, blockers)
         elif is_blocking:
+            _late.add(ticket)
             channel.put(ticket)
         else:
             self.perform(ticket, timing is TOGETHER and not channel.is_behind)
@@ -121,6 +135,10 @@ class CudaLane:
 
         ``is_unmarked``: without an event of its own.
         """
+        self._perform(ticket, is_unmarked)
+        _late.discard(ticket)
+
+    def _perform(self, ticket: CudaTicket, is_unmarked: bool) -> None:
         channel = ticket.channel
         stream = channel.stream
         error: BaseException | None = None
@@ -234,3 +252,4 @@ def _is_issued(ticket: Ticket) -> bool:
 def _fail(ticket: HeldTicket) -> None:
     own = cast(CudaTicket, ticket)
     own.channel.append(own)
+    _late.discard(own)

@@ -4,8 +4,9 @@ on a word of page-locked memory.
 No stream ever waits for a number that no other was given to write: the receiver hears of a copy only when the
 sender's stream has it.  So whatever streams have to share a queue of the GPU, the oldest operation of all can
 always go on.  Rounds of copies, which may wait for what another process has yet to issue, have a stream of
-their own, in which they are in the same order on all members, and nobody waits for more than he must: so the
-oldest one can there, too (``design/0011-nodes.md``).
+their own, in which they are in the same order on all members, and go there only when all that was asked for
+before is with its stream, so that nothing is ever behind what waits for a later round: so the oldest one can
+go on there, too (``design/0011-nodes.md``).
 Source: CUDA driver API, "Stream Memory Operations".
 """
 
@@ -19,7 +20,7 @@ from typing import Final, NamedTuple, cast
 
 from sdi.devices.cuda.channel import Channel
 from sdi.devices.cuda.driver import MAX_PITCH, check, copy_pitched, device_attribute, drv, quick
-from sdi.devices.cuda.lane import CudaLane
+from sdi.devices.cuda.lane import CudaLane, late
 from sdi.devices.cuda.memory import CudaBuffer, blocks_of, check_range
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.issue import SEEN
@@ -157,14 +158,19 @@ class _CudaRound:
         self._times = 0
 
     def issue(
-        self, number: int, wait: Sequence[Ticket], verdict: Callable[[], BaseException | None]
+        self,
+        number: int,
+        wait: Sequence[Ticket],
+        after: Sequence[Ticket],
+        verdict: Callable[[], BaseException | None],
     ) -> Ticket:
         half, self._times = self._times % 2, self._times + 1
         before, self._used[half] = self._used[half], number
         start = partial(self._start, half, before, number)
         self._lane.mark()  # or who waits for that might wait for what waits for this
         wait = [*wait, self._signals.last_round]
-        ticket = _untypical(self._lane.issue(self._channel, start, wait, SEEN, verdict=verdict))
+        first = [*after, *late()]
+        ticket = _untypical(self._lane.issue(self._channel, start, wait, SEEN, verdict=verdict, after=first))
         self._signals.last_round = ticket
         return ticket
 

@@ -159,9 +159,13 @@ class HostSignals:
         """Whether nothing is waited for any more."""
         return self._is_closed
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """What is still awaited fails."""
         self._is_closed = True
+
+    def close(self) -> None:
+        """The same, and nothing is asked for any more."""
+        self.stop()
         self._due.close()
 
 
@@ -175,7 +179,11 @@ class _HostRound:
         self._times = 0
 
     def issue(
-        self, number: int, wait: Sequence[Ticket], verdict: Callable[[], BaseException | None]
+        self,
+        number: int,
+        wait: Sequence[Ticket],
+        after: Sequence[Ticket],
+        verdict: Callable[[], BaseException | None],
     ) -> Ticket:
         half, self._times = self._times % 2, self._times + 1
         before, self._used[half] = self._used[half], number

@@ -123,7 +123,13 @@ class MemberMerges:
         self._heaps = heaps
         self._accounting = accounting
         self._post = post
+        self._under_way: set[Ticket] = set()
         self._able = [device.capabilities.compares and able(member) for member, device in enumerate(devices)]
+
+    @property
+    def is_any_under_way(self) -> bool:
+        """Whether members are still to be asked for something on behalf of a launch that was issued."""
+        return bool(self._under_way)
 
     def are_able(self, members: Sequence[int]) -> bool:
         """Whether what all of them did comes together on them, and not on the host."""
@@ -223,6 +229,8 @@ class MemberMerges:
 
     def run(self, merge: MemberMerge, launched: Sequence[Sequence[Ticket]], issue: Issue) -> Ticket:
         """Compare once each member's tickets are done, and bring the changes together."""
+        self._under_way.add(merge.done)
+        merge.done.when_done(self._under_way.discard)
         buffer, over = merge.buffer, merge.over
         for part, done in zip(merge.parts, launched, strict=True):
             part.pending += done

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from sdi.devices.cuda.channel import Channel, CudaTicket, Event
-from sdi.devices.cuda.lane import CudaLane
+from sdi.devices.cuda.lane import CudaLane, late
 from sdi.devices.issue import MEASURED
 from sdi.devices.polling import Polling
 from sdi.devices.ticket import Ticket, completed
@@ -247,3 +247,23 @@ def test_an_event_that_a_thread_waits_for_is_used_again_when_its_times_are_known
     assert channel._anchor is not None and channel._anchor[0] is end
     assert end not in again and len(set(again)) == len(again)
     lane.close()
+
+
+def test_what_is_to_come_after_others_is_given_when_they_are_and_does_not_fail_with_them(
+    members: list[Member],
+) -> None:
+    """A round of copies: what is behind it would keep back what others may have to do first."""
+    one, two = members
+    gate, other = Ticket(), Ticket()
+    held = [two.launch("held", gate), one.copy("copy", gate)]
+    assert {*late()} >= {*held}
+    last = one.lane.issue(one.copies, lambda: one.ran.append("round"), [], MEASURED, after=[other, *late()])
+    behind = one.launch("behind", last)
+    assert not one.ran and not two.ran
+    gate.complete(KeyError("elsewhere"))
+    assert "round" not in one.ran
+    other.complete(KeyError("elsewhere"))
+    finish(behind)
+    assert one.ran == ["round", "behind"] and not two.ran
+    assert not {*late()} & {*held, last, behind}
+    assert all(ticket.error for ticket in held)

@@ -435,10 +435,10 @@ def test_rounds_use_the_halves_of_a_mailbox_in_turn_and_wait_for_what_was_emptie
     for turn, number in enumerate((3, 5, 6, 1 << 20)):
         own = np.random.default_rng(turn).integers(0, 256, 4000, np.uint8)
         written = copying.upload(one, memoryview(own), source, 0, ())
-        sent = gives.issue(number, [written], lambda: None)
+        sent = gives.issue(number, [written], (), lambda: None)
         finish(sent)
         assert bytes(box.halves[turn % 2][:100]) == own[24:124].tobytes()
-        taken = takes.issue(number, [cleared], lambda: None)
+        taken = takes.issue(number, [cleared], (), lambda: None)
         found = np.empty(4000, np.uint8)
         finish(copying.download(two, target, 0, memoryview(found), [taken]))
         wanted = np.zeros(4000, np.uint8)
@@ -464,7 +464,7 @@ def test_a_round_that_the_driver_refuses_fails_and_so_do_those_behind_it(
     gives = one.signals.round_of([RepeatedCopy(source, Region(0, 100), box, True)])
     driver.before = lambda called: None if called != "write_value" else _refuse()
     for number in (1, 2):
-        ticket = gives.issue(number, (), lambda: None)
+        ticket = gives.issue(number, (), (), lambda: None)
         with pytest.raises(DeviceFailed):
             finish(ticket)
         driver.before = lambda called: None
