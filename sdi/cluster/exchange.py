@@ -564,7 +564,8 @@ class Exchange:
 
     def lost(self, rank: int, why: DeviceFailed) -> None:
         """Nothing comes from ``rank`` any more."""
-        self.mailboxes.give_up()
+        if rank not in self._lost:  # who hears of it again does in a later session, perhaps
+            self.mailboxes.give_up()
         with self._lock:
             self._lost[rank] = why
             keys = [key for key in self._coming if key[0] == rank]

@@ -101,11 +101,6 @@ class Mailboxes:
             self._used[place] = box
         return box
 
-    def drop(self, place: int) -> None:
-        """This process does not use it any more."""
-        with self._lock:
-            self._used.pop(place, None)
-
     def round_of(
         self, device: Device, copies: Sequence[RepeatedCopy], sent: Mapping[int, int]
     ) -> RepeatedRound:
@@ -173,9 +168,11 @@ class Mailboxes:
 
     def end_waits(self) -> None:
         """Once more, while it is in doubt: what was on its way may have been written behind that."""
-        if not self._used or not self._loans.is_in_doubt():
+        if not self._used:
             return
         with self._lock:
+            if not self._loans.is_in_doubt():  # asked here: what the next session has is not touched
+                return
             later = (self._last + _LATER & 0xFFFFFFFF).to_bytes(4, "little")
             for box in self._used.values():
                 box.filled[:] = later

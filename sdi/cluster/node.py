@@ -200,14 +200,14 @@ class Node:
         self._objects.clear()
         self._blocks.close()
         self._parts.forget(0)
+        self._exchange.mailboxes.clear()
         if self._arena is not None:
             self._arena.close()
             self._arena = None
         with self._lock:
             self._tickets.clear()
             self._told.clear()
-        self._pending = 0
-        self._prints = False
+        self._pending, self._prints = 0, False
 
     # -- tickets ----------------------------------------------------------------------------------------
 

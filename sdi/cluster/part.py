@@ -182,11 +182,6 @@ class Part:
         (member,) = self.members
         return self._mailboxes.round_of(devices[member], copies, sent)
 
-    def drop(self) -> None:
-        """It is kept no more."""
-        for place in self._places.values():
-            self._mailboxes.drop(place)
-
     def _copied(self, name: int, before: Mapping[int, Sequence[Ticket]]) -> Ticket | None:
         """Make all copies of a firm replay; their ticket, if there are any."""
         issue = self._round
@@ -260,18 +255,13 @@ class Parts:
 
     def keep(self, record: NodeRecord, devices: Sequence[Device], objects: Mapping[int, object]) -> None:
         """Keep what KEEP has from now on, or no more; replays of one that can't be kept fail."""
-        self._drop(record.ticket)
+        self._parts.pop(record.ticket, None)
         if record.tail:
             try:
                 self._parts[record.ticket] = Part(record.tail, devices, objects, self._use, self._mailboxes)
             except Exception as error:
                 _log.debug("a part", exc_info=True)
                 self._parts[record.ticket] = error
-
-    def _drop(self, number: int) -> None:
-        part = self._parts.pop(number, None)
-        if isinstance(part, Part):
-            part.drop()
 
     def _use(self, kept: KeptUse) -> Use:
         dependencies = self._dependencies.setdefault(kept.buffer, {})
@@ -285,8 +275,7 @@ class Parts:
             self._dependencies.pop(buffer, None)
         else:
             self._dependencies.clear()
-            for number in list(self._parts):
-                self._drop(number)
+            self._parts.clear()
 
     def wait_before(self, name: int, operation: int, wait: list[Ticket]) -> None:
         """An operation of the replay ``name``, which comes, is to wait for ``wait`` too."""

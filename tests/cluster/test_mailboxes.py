@@ -119,7 +119,6 @@ def test_words_of_one_that_is_used_again_say_nothing(pair: _Pair) -> None:
     root, node = pair.both
     place, ours, _ = pair.made()
     ours.filled[:] = ours.emptied[:] = (77).to_bytes(4, "little")
-    node.drop(place)
     root.give(place)
     assert fresh(root) == place
     again = node.use(place, NBYTES)
@@ -189,6 +188,16 @@ def test_what_comes_late_keeps_back_rounds_that_are_issued_later(pair: _Pair) ->
     for _, _, ticket in signals.issued:
         ticket.complete()
     assert node.are_none_under_way
+
+
+def test_a_process_that_was_lost_before_ends_nothing_of_the_next_session(pair: _Pair) -> None:
+    root, node = pair.exchanges
+    node.lost(2, BROKEN)  # rank 0 has told so
+    root.believe()
+    node.mailboxes.clear()
+    _, ours, _ = pair.made()
+    node.lost(2, BROKEN)  # its socket has closed
+    assert not root.mailboxes.is_in_doubt and not is_over(ours, 1)
 
 
 def test_without_doubt_no_wait_is_ended(pair: _Pair) -> None:

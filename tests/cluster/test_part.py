@@ -157,7 +157,6 @@ class Rounds:
 
     def __init__(self) -> None:
         self.used: list[tuple[int, int]] = []
-        self.dropped: list[int] = []
         self.copies: Sequence[RepeatedCopy] = ()
         self.sent: dict[int, int] = {}
         self.issued: list[tuple[int, list[Ticket], Ticket]] = []
@@ -167,9 +166,6 @@ class Rounds:
         self.used.append((place, nbytes))
         blank = memoryview(b"")
         return Mailbox((blank, blank), blank, blank)
-
-    def drop(self, place: int) -> None:
-        self.dropped.append(place)
 
     def give_up(self) -> None:
         self.given_up += 1
@@ -219,8 +215,6 @@ def test_the_same_part_goes_record_by_record_where_a_replay_is_not_firm() -> Non
     part.replay(replay_name(1), b"", SEEN, False, {}, node.issue)
     assert [record.kind for record, _, _ in node.issued] == [RecordKind.SEND, RecordKind.RECEIVE]
     assert not rounds.issued
-    part.drop()
-    assert sorted(rounds.dropped) == sorted(PLACES.values())
 
 
 def test_a_buffer_that_was_not_made_fails_a_firm_replay_and_ends_all_waits() -> None:
