@@ -84,6 +84,8 @@ class FirmReplays:
         ``writers``: what nodes do, by rank; ``copies``: this process' part, ``own``: the members here that
         launch.  Each process has one member with a part, whose stream keeps all of it in order.
         """
+        if self._exchange.mailboxes.is_in_doubt:  # until the session ends, and the memory would stay taken
+            return None
         ends, halves = list[tuple[int, Signalled]](), list[Half]()
         for copy in copies:
             if isinstance(copy, Transfer):

@@ -171,12 +171,14 @@ def test_a_process_that_dies_holds_nobody_up() -> None:
                 os.kill(job.facts[2].pid, signal.SIGKILL)
         states = [on.client.wait(command) for command in commands]
         assert states[0] == 0 and states[-1] != 0
+        taken = {*job.exchange.mailboxes._sizes}
         again = start(n, 5)
         on.client.write(a, again.tobytes())
         for turn in range(6):
             assert on.client.wait(on.step(BLEND, a, b, n, turn)) == 0
             again, a, b = blended(again, turn), b, a
         assert on.client.read(a, 4 * n) == again.tobytes()
+        assert {*job.exchange.mailboxes._sizes} <= taken, "none is made that will not be used"
 
 
 def test_what_was_said_to_any_node_is_sent_before_the_own_round_is_issued() -> None:
