@@ -13,6 +13,7 @@ Source: CUDA driver API, "Stream Memory Operations".
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -36,6 +37,11 @@ from sdi.wire.cuda import (
 )
 
 _log = logging.getLogger(__name__)
+_CALLS_MAX = 384
+"""So many driver's calls of rounds may be with a GPU: one that has no room for more has the caller wait, who
+may have to tell others what the first of these rounds waits for."""
+_CALLS_EACH, _CALLS_BESIDE = 3, 4
+"""Calls for a copy of a round, and for the kernel behind it."""
 
 
 class CudaSignals:
@@ -47,6 +53,9 @@ class CudaSignals:
         self._reaches: bool | None = None
         self._waiting: Final[set[Channel]] = set()  # those whose streams ever wait for others
         self.last_round: Ticket = completed()
+        self._rounds: Final[deque[tuple[Ticket, int]]] = (
+            deque()
+        )  # those that may not be done, with their calls
 
     def reaches(self, words: Callable[[], Sequence[HostBytes]]) -> bool:
         if self._reaches is None:
@@ -133,6 +142,29 @@ class CudaSignals:
         self._waiting.add(channel)
         return _CudaRound(self, self._lane, channel, copies)
 
+    def room_for(self, num_calls: int) -> list[Ticket]:
+        """What is to be done before a round of so many calls goes to the device."""
+        rounds, left = self._rounds, _CALLS_MAX - num_calls
+        while rounds and rounds[0][0].done:
+            rounds.popleft()
+        for ticket, calls in reversed(rounds):
+            left -= calls
+            if left < 0:
+                return [_done(ticket)]
+        return []
+
+    def issued(self, ticket: Ticket, num_calls: int) -> None:
+        """``ticket`` is of the last round."""
+        self.last_round = ticket
+        self._rounds.append((ticket, num_calls))
+
+
+def _done(ticket: Ticket) -> Ticket:
+    """One that is done when ``ticket`` is; that it was given to a stream says nothing of it."""
+    done = Ticket()
+    ticket.when_done(lambda _: done.complete())
+    return done
+
 
 class _Move(NamedTuple):
     """A copy by one half of a mailbox, as addresses.  ``pieces``: as ``copy_pitched`` wants them."""
@@ -169,9 +201,10 @@ class _CudaRound:
         start = partial(self._start, half, before, number)
         self._lane.mark()  # or who waits for that might wait for what waits for this
         wait = [*wait, self._signals.last_round]
-        first = [*after, *late()]
+        calls = _CALLS_EACH * len(self._copies) + _CALLS_BESIDE
+        first = [*after, *late(), *self._signals.room_for(calls)]
         ticket = _untypical(self._lane.issue(self._channel, start, wait, SEEN, verdict=verdict, after=first))
-        self._signals.last_round = ticket
+        self._signals.issued(ticket, calls)
         return ticket
 
     def _start(self, half: int, before: int, number: int) -> None:

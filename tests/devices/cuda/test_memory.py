@@ -454,6 +454,28 @@ def test_rounds_use_the_halves_of_a_mailbox_in_turn_and_wait_for_what_was_emptie
     pool.close()
 
 
+def test_only_so_many_calls_of_rounds_are_with_a_gpu_at_a_time(members: list[CudaDevice]) -> None:
+    """A full driver would have the session wait, for which what these rounds wait for may wait."""
+    signals = members[0].signals
+    assert signals is not None
+    rounds = [Ticket() for _ in range(40)]
+    for number, ticket in enumerate(rounds):
+        before = signals.room_for(16)
+        assert len(before) == (number >= 24), "24 of them are 384 calls"
+        assert not any(each.done for each in before)
+        signals.issued(ticket, 16)
+    (before,) = signals.room_for(16)
+    for ticket in rounds[:16]:
+        ticket.complete()
+    assert not before.done
+    rounds[16].complete(DeviceFailed("gpu", "it is broken"))
+    assert before.done and before.error is None
+    assert len(signals.room_for(384)) == 1, "a large one alone"
+    for ticket in rounds[17:]:
+        ticket.complete()
+    assert not signals.room_for(1000)
+
+
 def test_a_round_that_the_driver_refuses_fails_and_so_do_those_behind_it(
     members: list[CudaDevice], driver: StandIn, lent: tuple[memoryview, Signal]
 ) -> None:
