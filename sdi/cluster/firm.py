@@ -185,9 +185,10 @@ def _sent_by(rank: int, writer: Writer, exchange: Exchange) -> dict[int, int] | 
         members.add(record.member)
         if record.kind == RecordKind.LAUNCH:
             continue
-        number, region = _number(record), region_of(*record.fields[1:5])
+        number = _number(record)
         if number is None or len(members) > 1:
             return None
+        region = region_of(*record.fields[1:5])
         other, is_signalled = record.fields[5:7] if record.kind == RecordKind.SEND else record.fields[6:4:-1]
         if not (is_signalled and _is_short(region, other, exchange) and _is_short(region, rank, exchange)):
             return None

@@ -207,6 +207,8 @@ def test_rates_come_from_a_profile(ask: Ask, tmp_path: Path) -> None:
         why_whole="",
         chunks=1,
         merged_nbytes=0,
+        regions=0,
+        reached_nbytes=0,
     )
     recorder.launched(1, "mm", shape, "", 1, 2, 0)
     for member in (0, 1):
