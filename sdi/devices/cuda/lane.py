@@ -135,10 +135,6 @@ class CudaLane:
 
         ``is_unmarked``: without an event of its own.
         """
-        self._perform(ticket, is_unmarked)
-        _late.discard(ticket)
-
-    def _perform(self, ticket: CudaTicket, is_unmarked: bool) -> None:
         channel = ticket.channel
         stream = channel.stream
         error: BaseException | None = None
@@ -198,6 +194,7 @@ class CudaLane:
     def perform_next(self, ticket: CudaTicket) -> None:
         """The same on the thread of its channel; then start what was held back until it was issued."""
         self.perform(ticket)
+        _late.discard(ticket)
         release(ticket)
 
     def _give(self, ticket: HeldTicket) -> bool:
@@ -207,6 +204,7 @@ class CudaLane:
             own.channel.put(own)
             return False
         self.perform(own)
+        _late.discard(own)
         own.channel.look_after()
         return True
 

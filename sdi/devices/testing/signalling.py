@@ -1,4 +1,4 @@
-"""A member that gives and awaits signals on the host: a test hook (SDI_TEST_SIGNALS) for what devices do."""
+"""Signals that a host gives and awaits, late on purpose: for test hooks that do what devices do."""
 
 from __future__ import annotations
 
@@ -6,48 +6,19 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from sdi.devices.base import Device, Place
-from sdi.devices.copying import Sender
 from sdi.devices.handles import DeviceBuffer, HostBytes
-from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join
 from sdi.devices.signals import CopyRound, RepeatedCopy, Signal
 from sdi.devices.testing.due import DueCalls
-from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region, packed_like
 
 _DELAYS_NS = (0, 2_000_000, 0, 0, 500_000)
 _LOOK_NS = 100_000
-
-
-class SignallingDevice(ForwardingDevice):
-    """``device``, which says what it sends before that is there, and gives its signals late."""
-
-    def __init__(self, device: Device) -> None:
-        super().__init__(device)
-        self.signals = self._signals = HostSignals(device)
-
-    def copy(
-        self,
-        source: Place,
-        target: Place,
-        region: Region,
-        source_waits: Sequence[Ticket],
-        target_waits: Sequence[Ticket],
-        timing: Timing = MEASURED,
-    ) -> tuple[Ticket, Ticket]:
-        other = source.device
-        if other is not None and other.capabilities.node != self.capabilities.node:
-            return cast(Sender, other).send_to(source, target, region, source_waits, target_waits)
-        return super().copy(source, target, region, source_waits, target_waits, timing)
-
-    def close(self) -> None:
-        self._signals.close()
-        super().close()
 
 
 class HostSignals:
@@ -78,8 +49,7 @@ class HostSignals:
         sent, due_ns = Ticket(), time.monotonic_ns() + next(self._delays)
         if not any(other.error for other in wait):
             given()
-        places = Place(buffer, region.base, self._device), Place(memory, 0, None, packed_like(region).levels)
-        read = self._device.copy(*places, region.at(0), wait, ())[1]
+        read = self.move(buffer, region, memory, wait, is_sent=True)
 
         def give() -> None:
             if read.error is None:
@@ -87,7 +57,6 @@ class HostSignals:
             sent.complete(read.error)
 
         read.when_done(lambda _: self._due.at(due_ns, give))
-        self._device.flush()
         return sent
 
     def receive(
@@ -109,10 +78,7 @@ class HostSignals:
             elif signal is not None and not signal.is_given():
                 self._due.at(time.monotonic_ns() + _LOOK_NS, partial(look, memory, signal))
             else:
-                here = Place(buffer, region.base, self._device)
-                there = Place(memory, 0, None, packed_like(region).levels)
-                self._device.copy(there, here, region.at(0), (), ())[1].when_done(ended)
-                self._device.flush()
+                self.move(buffer, region, memory, (), is_sent=False).when_done(ended)
 
         def ready(error: BaseException | None) -> None:
             try:
@@ -130,22 +96,14 @@ class HostSignals:
     def round_of(self, copies: Sequence[RepeatedCopy]) -> CopyRound:
         return _HostRound(self, copies)
 
-    def read(self, copy: RepeatedCopy, memory: HostBytes) -> Ticket:
-        """Bring the bytes of a copy that is sent to ``memory``."""
-        here, there = self._ends(copy, memory)
-        return self._copied(here, there, copy.region)
-
-    def write(self, copy: RepeatedCopy, memory: HostBytes) -> Ticket:
-        """Write those of one that comes."""
-        here, there = self._ends(copy, memory)
-        return self._copied(there, here, copy.region)
-
-    def _ends(self, copy: RepeatedCopy, memory: HostBytes) -> tuple[Place, Place]:
-        here = Place(copy.buffer, copy.region.base, self._device)
-        return here, Place(memory, 0, None, packed_like(copy.region).levels)
-
-    def _copied(self, source: Place, target: Place, region: Region) -> Ticket:
-        ticket = self._device.copy(source, target, region.at(0), (), ())[1]
+    def move(
+        self, buffer: DeviceBuffer, region: Region, memory: HostBytes, wait: Sequence[Ticket], is_sent: bool
+    ) -> Ticket:
+        """Bring ``region`` of ``buffer`` to ``memory``, or from there."""
+        here = Place(buffer, region.base, self._device)
+        there = Place(memory, 0, None, packed_like(region).levels)
+        source, target = (here, there) if is_sent else (there, here)
+        ticket = self._device.copy(source, target, region.at(0), wait, ())[1]
         self._device.flush()
         return ticket
 
@@ -202,9 +160,8 @@ class _HostRound:
             elif awaited and not Signal(word, awaited).is_given():
                 self._signals.later(partial(go_on, at), is_delayed=False)
             else:
-                move = self._signals.read if copy.is_sent else self._signals.write
                 done = Signal(box.filled if copy.is_sent else box.emptied, number)
-                move(copy, box.halves[half]).when_done(
+                self._signals.move(copy.buffer, copy.region, box.halves[half], (), copy.is_sent).when_done(
                     lambda moved: self._signals.later(partial(given, at, done, moved), is_delayed=True)
                 )
 

@@ -20,7 +20,8 @@ from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join
 from sdi.devices.signals import CopyRound, RepeatedCopy, Signal
 from sdi.devices.testing.due import DueCalls
-from sdi.devices.testing.signalling import HostSignals, SignallingDevice
+from sdi.devices.testing.forwarding import ForwardingDevice
+from sdi.devices.testing.signalling import HostSignals
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
@@ -180,11 +181,12 @@ class Streams:
         self._due.close()
 
 
-class StreamedDevice(SignallingDevice):
-    """``device``, all of whose operations go through streams."""
+class StreamedDevice(ForwardingDevice):
+    """``device``, all of whose operations go through streams, with signals that are given late."""
 
     def __init__(self, device: Device) -> None:
         super().__init__(device)
+        self._signals: Final = HostSignals(device)
         self.streams: Final = Streams(device.capabilities.name)
         self.signals = StreamedSignals(self.streams, self._signals)
 
@@ -261,6 +263,7 @@ class StreamedDevice(SignallingDevice):
     def close(self) -> None:
         self._signals.stop()  # or what still waits in a stream would for ever
         self.streams.close()
+        self._signals.close()
         super().close()
 
 
