@@ -12,7 +12,7 @@ from typing import Final
 from sdi.cluster.exchange import Exchange, region_of
 from sdi.cluster.job import Job
 from sdi.cluster.mailboxes import NUMBERS_MAX, RepeatedRound
-from sdi.cluster.part import KeptRecord, replay_number
+from sdi.cluster.part import KeptRecord, copy_number, replay_number
 from sdi.cluster.records import RecordKind
 from sdi.cluster.remote_node import ROOT, RemoteNode
 from sdi.cluster.writing import Half, Signalled, Writer
@@ -20,7 +20,6 @@ from sdi.devices.base import Device
 from sdi.devices.signals import RepeatedCopy
 from sdi.devices.ticket import Ticket
 from sdi.region import Region
-from sdi.vmem.dependencies import Use
 from sdi.vmem.merging.members import MemberMerges
 from sdi.vmem.transfers import Transfer
 
@@ -31,7 +30,7 @@ _PITCH_MAX = 1 << 31
 class FirmCopies:
     """Those of one recording.  ``places``: of the mailboxes, by the copies' numbers.
 
-    ``issue``: this process' copies, none: it has none; ``uses``: of its memory.  ``nodes``: all of the job.
+    ``issue``: this process' copies, none: it has none.  ``nodes``: all of the job.
     ``last``: what is done when the last replay is.
     """
 
@@ -39,14 +38,12 @@ class FirmCopies:
         self,
         places: Mapping[int, int],
         issue: RepeatedRound | None,
-        uses: Sequence[Use],
         nodes: Collection[RemoteNode],
     ) -> None:
         self.places: Final = places
         self._nodes: Final = nodes
         self.last: Sequence[Ticket] = ()
         self._issue: Final = issue
-        self._uses: Final = uses
 
     def again(self, name: int) -> Ticket | None:
         """Make this process' copies in the replay ``name``; their ticket."""
@@ -54,17 +51,11 @@ class FirmCopies:
             return None
         for node in self._nodes:  # what comes next may wait in the driver for any of them
             node.flush()
-        found: dict[Ticket, None] = {}
-        for use in self._uses:
-            use.gather(found)
-        ticket = self._issue.issue(replay_number(name), list(found))
-        for use in self._uses:
-            use.by(ticket)
-        return ticket
+        return self._issue.issue(replay_number(name))
 
     def places_of(self, records: Sequence[KeptRecord]) -> dict[int, int]:
         """The mailboxes by which what these records ask for goes."""
-        return {number: self.places[number] for number in map(_number, records) if number is not None}
+        return {number: self.places[number] for number in map(copy_number, records) if number is not None}
 
 
 class FirmReplays:
@@ -120,15 +111,16 @@ class FirmReplays:
                 return None
             places[number] = place
         if not ends:
-            return FirmCopies(places, None, (), self._nodes)
+            return FirmCopies(places, None, self._nodes)
         repeated, sent = list[RepeatedCopy](), dict[int, int]()
         for number, end in ends:
             box = mailboxes.use(places[number], end.region.total_nbytes)
             repeated.append(RepeatedCopy(end.buffer, end.region, box, end.is_sent))
             if end.is_sent:
                 sent[end.rank] = sent.get(end.rank, 0) + end.region.total_nbytes
-        issue = mailboxes.round_of(ends[0][1].device, repeated, sent)
-        return FirmCopies(places, issue, [half.use for half in halves], self._nodes)
+        uses = [half.use for half in halves]
+        issue = mailboxes.round_of(ends[0][1].device, repeated, sent, uses)
+        return FirmCopies(places, issue, self._nodes)
 
     def may_be(self, copies: FirmCopies | None, name: int) -> bool:
         """Whether the replay ``name`` may go so: nothing older is asked for later, on behalf of a merge."""
@@ -163,17 +155,6 @@ def _is_short(region: Region, rank: int, exchange: Exchange) -> bool:
     return is_near and len(region.levels) < 2 and pitch < _PITCH_MAX
 
 
-def _number(record: KeptRecord) -> int | None:
-    """The copy's, where the record is an end of one between processes."""
-    match record.kind:
-        case RecordKind.SEND:
-            return record.ticket
-        case RecordKind.RECEIVE:
-            return record.fields[-1]
-        case _:
-            return None
-
-
 def _sent_by(rank: int, writer: Writer, exchange: Exchange) -> dict[int, int] | None:
     """So many bytes the node sends by each copy, by its number; None where not all it does may be firm."""
     sizes: dict[int, int] = {}
@@ -185,7 +166,7 @@ def _sent_by(rank: int, writer: Writer, exchange: Exchange) -> dict[int, int] | 
         members.add(record.member)
         if record.kind == RecordKind.LAUNCH:
             continue
-        number = _number(record)
+        number = copy_number(record)
         if number is None or len(members) > 1:
             return None
         region = region_of(*record.fields[1:5])

@@ -20,6 +20,7 @@ from sdi.devices.base import Device
 from sdi.devices.signals import CopyRound, Mailbox, RepeatedCopy, sends_first
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
+from sdi.vmem.dependencies import Use
 
 NUMBERS_MAX = 1 << 31
 """Numbers are smaller: a word that nobody has written stands for an older one."""
@@ -102,11 +103,14 @@ class Mailboxes:
         return box
 
     def round_of(
-        self, device: Device, copies: Sequence[RepeatedCopy], sent: Mapping[int, int]
+        self, device: Device, copies: Sequence[RepeatedCopy], sent: Mapping[int, int], uses: Sequence[Use]
     ) -> RepeatedRound:
-        """What makes ``copies`` of ``device`` each time; ``sent``: so many bytes to which ranks."""
+        """What makes ``copies`` of ``device`` each time; ``sent``: so many bytes to which ranks; ``uses``: of
+        the device's memory.
+        """
         assert device.signals is not None
-        return RepeatedRound(self, device.signals.round_of(sends_first(copies)), self._transport, sent)
+        issue = device.signals.round_of(sends_first(copies))
+        return RepeatedRound(self, issue, self._transport, sent, uses)
 
     def kept_back(self) -> Ticket:
         """What is to be done before any round that is issued later goes to a device."""
@@ -183,17 +187,27 @@ class RepeatedRound:
     """A process' copies of a recording.  Owned by: who issues."""
 
     def __init__(
-        self, mailboxes: Mailboxes, copies: CopyRound, transport: Transport, sent: Mapping[int, int]
+        self,
+        mailboxes: Mailboxes,
+        copies: CopyRound,
+        transport: Transport,
+        sent: Mapping[int, int],
+        uses: Sequence[Use],
     ) -> None:
         self._mailboxes: Final = mailboxes
+        self._uses: Final = uses
         self._sent: Final = [(transport.traffic[rank], nbytes) for rank, nbytes in sent.items()]
         self._copies: Final = copies
 
-    def issue(self, number: int, wait: Sequence[Ticket]) -> Ticket:
-        """Make all of them as replay ``number``, behind ``wait``."""
-        mailboxes = self._mailboxes
+    def issue(self, number: int, wait: Sequence[Ticket] = ()) -> Ticket:
+        """Make all of them as replay ``number``, behind ``wait`` and what uses the same bytes."""
+        mailboxes, found = self._mailboxes, dict.fromkeys(wait)
+        for use in self._uses:
+            use.gather(found)
         mailboxes.began(number)
-        ticket = self._copies.issue(number, wait, mailboxes.late, mailboxes.verdict)
+        ticket = self._copies.issue(number, list(found), mailboxes.late, mailboxes.verdict)
+        for use in self._uses:
+            use.by(ticket)
         ticket.when_done(mailboxes.ended)
         for traffic, nbytes in self._sent:
             traffic.shared_nbytes += nbytes

@@ -80,6 +80,17 @@ class KeptRecord:
         return KeptRecord, (self.kind, self.member, self.ticket, self.fields, self.tail)
 
 
+def copy_number(record: KeptRecord | NodeRecord) -> int | None:
+    """The copy's number in the recording, where the record is an end of one between processes."""
+    match record.kind:
+        case RecordKind.SEND:
+            return record.ticket
+        case RecordKind.RECEIVE:
+            return record.fields[-1]
+        case _:
+            return None
+
+
 @dataclass(frozen=True, slots=True)
 class KeptOperation:
     """``records``: several of a copy in several parts, which is done when all of them are."""
@@ -144,9 +155,7 @@ class Part:
         kept = pickle.loads(tail)
         assert isinstance(kept, KeptPart)
         self._holes = kept.holes
-        self._places = kept.places
         self._mailboxes = mailboxes
-        self._copy_uses: list[Use] = []
         self._operations: list[tuple[list[NodeRecord], _Launch | Exception | None, tuple[Use, ...]]] = []
         for each in kept.operations:
             first = each.records[0]
@@ -156,21 +165,21 @@ class Part:
                 ([_record(one) for one in each.records], launch, tuple([use(one) for one in each.uses]))
             )
         self.members = frozenset(one.member for each in kept.operations for one in each.records)
-        self._round = self._repeated(devices, objects) if kept.places else None
+        self._round = self._repeated(kept.places, devices, objects) if kept.places else None
         """None: it has no copies by mailboxes; or why they can't be made."""
 
     def _repeated(
-        self, devices: Sequence[Device], objects: Mapping[int, object]
+        self, places: Mapping[int, int], devices: Sequence[Device], objects: Mapping[int, object]
     ) -> RepeatedRound | Exception:
         """What makes all its copies together; or why something that they need was not made."""
-        copies, sent = list[RepeatedCopy](), dict[int, int]()
+        copies, sent, all_uses = list[RepeatedCopy](), dict[int, int](), list[Use]()
         for (record,), launch, uses in self._operations:
             if launch is not None:
                 continue
-            self._copy_uses += uses
+            all_uses += uses
             buffer, *strided = record.fields[:5]
             region, is_sent = region_of(*strided), record.kind is RecordKind.SEND
-            place = self._places[record.ticket if is_sent else record.fields[-1]]
+            place = places[cast(int, copy_number(record))]
             box = self._mailboxes.use(place, region.total_nbytes)
             copies.append(RepeatedCopy(cast(DeviceBuffer, objects.get(buffer)), region, box, is_sent))
             if is_sent:
@@ -180,7 +189,7 @@ class Part:
             if copy.buffer is None or isinstance(copy.buffer, Exception):
                 return copy.buffer or DeviceFailed("a node", "a buffer is not known")
         (member,) = self.members
-        return self._mailboxes.round_of(devices[member], copies, sent)
+        return self._mailboxes.round_of(devices[member], copies, sent, all_uses)
 
     def _copied(self, name: int, before: Mapping[int, Sequence[Ticket]]) -> Ticket | None:
         """Make all copies of a firm replay; their ticket, if there are any."""
@@ -194,12 +203,7 @@ class Part:
         for number, waits in before.items():
             if self._operations[number][1] is None:
                 found.update(dict.fromkeys(waits))
-        for use in self._copy_uses:
-            use.gather(found)
-        ticket = issue.issue(replay_number(name), list(found))
-        for use in self._copy_uses:
-            use.by(ticket)
-        return ticket
+        return issue.issue(replay_number(name), list(found))
 
     def replay(
         self,

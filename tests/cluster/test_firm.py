@@ -184,9 +184,9 @@ def test_a_process_that_dies_holds_nobody_up() -> None:
 def test_what_was_said_to_any_node_is_sent_before_the_own_round_is_issued() -> None:
     """The driver's next call may wait for the round, and that for a node which has no part in it."""
     asked: list[str] = []
-    issue = SimpleNamespace(issue=lambda number, wait: asked.append("issue") or Ticket())
+    issue = SimpleNamespace(issue=lambda number: asked.append("issue") or Ticket())
     nodes = [SimpleNamespace(flush=partial(asked.append, f"node {rank}")) for rank in (1, 2)]
-    copies = FirmCopies({}, cast(RepeatedRound, issue), (), cast("Sequence[RemoteNode]", nodes))
+    copies = FirmCopies({}, cast(RepeatedRound, issue), cast("Sequence[RemoteNode]", nodes))
     assert copies.again(replay_name(3)) is not None
     assert asked == ["node 1", "node 2", "issue"]
 

@@ -149,7 +149,7 @@ def test_what_fails_ends_all_waits_and_whatever_comes_then_does_not_count(pair: 
     device = NullDevice(0)
     device.signals = signals  # type: ignore[assignment]
     copies = [RepeatedCopy(DeviceBuffer(object()), Region(0, NBYTES), theirs, True)]
-    issue = node.round_of(cast(Device, device), copies, {0: NBYTES})
+    issue = node.round_of(cast(Device, device), copies, {0: NBYTES}, ())
     done = issue.issue(5, ())
     number, verdict, ticket = signals.issued[0]
     assert (number, verdict(), done) == (5, None, ticket) and not is_over(ours, 1)
@@ -178,7 +178,7 @@ def test_what_comes_late_keeps_back_rounds_that_are_issued_later(pair: _Pair) ->
     device = NullDevice(0)
     device.signals = signals  # type: ignore[assignment]
     copies = [RepeatedCopy(DeviceBuffer(object()), Region(0, NBYTES), theirs, True)]
-    issue = node.round_of(cast(Device, device), copies, {0: NBYTES})
+    issue = node.round_of(cast(Device, device), copies, {0: NBYTES}, ())
     issue.issue(1, ())
     assert {*signals.after} == {*late} and not node.are_none_under_way
     late[0].complete()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from sdi.cluster.arguments import bound
-from sdi.cluster.mailboxes import Mailboxes
+from sdi.cluster.mailboxes import Mailboxes, RepeatedRound
 from sdi.cluster.part import KeptOperation, KeptPart, KeptRecord, KeptUse, Part, replay_name
 from sdi.cluster.records import NodeRecord, RecordKind
+from sdi.cluster.transport import Traffic, Transport
 from sdi.devices.issue import SEEN
 from sdi.devices.signals import Mailbox, RepeatedCopy
 from sdi.devices.testing.null import NullDevice
@@ -170,11 +172,31 @@ class Rounds:
     def give_up(self) -> None:
         self.given_up += 1
 
-    def round_of(self, _: object, copies: Sequence[RepeatedCopy], sent: dict[int, int]) -> Rounds:
+    def round_of(
+        self, _: object, copies: Sequence[RepeatedCopy], sent: dict[int, int], uses: Sequence[Use]
+    ) -> RepeatedRound:
         self.copies, self.sent = copies, sent
-        return self
+        transport = SimpleNamespace(traffic={rank: Traffic() for rank in sent})
+        return RepeatedRound(cast(Mailboxes, self), self, cast(Transport, transport), sent, uses)
 
-    def issue(self, number: int, wait: Sequence[Ticket]) -> Ticket:
+    def began(self, number: int) -> None: ...
+
+    def ended(self, ticket: Ticket) -> None: ...
+
+    @property
+    def late(self) -> list[Ticket]:
+        return []
+
+    def verdict(self) -> BaseException | None:
+        return None
+
+    def issue(
+        self,
+        number: int,
+        wait: Sequence[Ticket],
+        after: Sequence[Ticket],
+        verdict: Callable[[], BaseException | None],
+    ) -> Ticket:
         self.issued.append((number, list(wait), Ticket()))
         return self.issued[-1][-1]
 
