@@ -1,7 +1,7 @@
 """What processes cost beside one: the members of this machine in one process, and each in a rank of its own.
 
 ``python bench/nodes.py [--members 4] [--size gpu|cpu] [--rounds 3] [--mpiexec "mpirun --bind-to none"]
-[--ways local,ranks,far] [--only nbody,jacobi] [--out FILE.json]``
+[--ways local,ranks,far] [--only n-body,jacobi] [--out FILE.json]``
 
 Each way is a process that lives as long as the benchmark and does one run when it is asked: so runs
 alternate, each between its neighbours of the other ways, and no run pays for a start.  The first run of each
@@ -41,6 +41,7 @@ APPLICATIONS: dict[str, tuple[str, dict[str, tuple[object, ...]]]] = {
     "Black-Scholes": ("black_scholes", {"gpu": (1 << 26, 10000), "cpu": (1 << 20, 100)}),
     "Jacobi, small": ("stencil2d", {"gpu": (4096, 4096, STEPS), "cpu": (512, 512, STEPS)}),
     "Jacobi, large": ("stencil2d", {"gpu": (16384, 16384, STEPS), "cpu": (2048, 2048, STEPS)}),
+    "Jacobi, largest": ("stencil2d", {"gpu": (32768, 32768, STEPS), "cpu": (4096, 4096, STEPS)}),
     "matrix product": ("matrix_mul", {"gpu": (32768,), "cpu": (768,)}),
 }
 
