@@ -57,10 +57,14 @@ class NativeLaunch:
 
 @dataclass(frozen=True, slots=True)
 class NativePlace:
-    """Bytes of a member: an address, or an offset in the driver's ``buffer``."""
+    """Bytes of a member: an address, or an offset in the driver's ``buffer``.
+
+    ``near``: where the buffer begins in this process, in whose memory the member computes; 0: elsewhere.
+    """
 
     buffer: int
     at: int
+    near: int = 0
 
 
 class NativeMember(Protocol):

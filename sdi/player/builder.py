@@ -151,7 +151,7 @@ class Builder:
             )
             if place is None:
                 return False
-            op.object = place.buffer
+            op.object, op.near = place.buffer, place.near
             places[end] = place
             self.keep.append(allocation.device_buffer)
         op.from_, op.to = places[source].at, places[target].at
@@ -199,6 +199,7 @@ class Builder:
             uses.append(dependencies.use((), (over,)) if writes else dependencies.use((over,), ()))
             accesses.append((self._player.segment(buffer, member + 1), writes))
         op.other, op.object = places[0].buffer, places[1].buffer
+        op.near_other, op.near = places[0].near, places[1].near
         op.from_, op.to = places[0].at, places[1].at
         self.uses.append((member, tuple(uses)))
         return self._op(op, accesses, ("work", "copy", member, op.nbytes, "copybuffer"))
@@ -334,6 +335,7 @@ class Builder:
                 return False
             op = c.PlayerOp(kind=c.OP_DOWNLOAD, lane=member, nbytes=over.nbytes)
             op.object, op.from_, op.to = place.buffer, place.at, address(copies) + k * stride
+            op.near = place.near
             uses = (of.buffer.dependencies[member_memory(member)].use((over,), ()), host.use((), (over,)))
             self.uses.append((member, uses))
             accesses = [(self._player.segment(of.buffer, member_memory(member)), 0)]
@@ -358,6 +360,7 @@ class Builder:
             if not player.members[member].host(view):
                 return False
             op.kind, op.object, op.size[1] = c.OP_DOWNLOAD, here.buffer, address(view)
+            op.near = here.near
             writes = c.WRITES_BESIDE if not player.lanes[member].has_events else 1
         else:
             assert trial.keeper is not None

@@ -37,7 +37,7 @@ uint64_t lane_beside(const struct sdi_player *p, unsigned number)
     return found;
 }
 
-static struct mark *put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
+struct mark *lane_put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
 {
     struct mark *mark = lane_mark_at(lane, lane->num_marks++);
     *mark = (struct mark){.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
@@ -135,7 +135,7 @@ int lane_mark(struct sdi_player *p, unsigned number)
     uint64_t recorded = 0;
     int status = record_event(p, lane, false, &event, &recorded);
     if (status == 0)
-        put_mark(lane, event, NULL, 0, 0)->recorded = recorded;
+        lane_put_mark(lane, event, NULL, 0, 0)->recorded = recorded;
     return status;
 }
 
@@ -223,8 +223,14 @@ static int cuda_perform(struct sdi_player *p, const struct recording *r, const s
 static int opencl_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
                           const char *record, uint32_t node)
 {
+    if (copy_is_near(lane, op)) {
+        copy_keep(lane, r, op, node);
+        return lane_poll(p, (unsigned)(lane - p->lanes));
+    }
     void *event = NULL;
-    int status = 0;
+    int status = copies_give(p, lane);
+    if (status)
+        return status;
     switch (op->kind) {
     case OP_LAUNCH: {
         for (uint32_t i = 0; i < op->num_holes && status == 0; i++) {
@@ -240,26 +246,20 @@ static int opencl_perform(struct sdi_player *p, const struct recording *r, const
             status = p->opencl.launch(lane->stream, op->object, op->dim, NULL, global, local, 0, NULL, &event);
         break;
     }
-    case OP_UPLOAD:
-        status = p->opencl.upload(lane->stream, op->object, 0, op->to, op->nbytes, (const void *)(uintptr_t)op->from,
-                                  0, NULL, &event);
-        break;
     case OP_FILL: {
         const struct sdi_rec_fill *fill = (const void *)record;
         status = p->opencl.fill(lane->stream, op->object, fill + 1, fill->pattern_nbytes, op->to, op->nbytes, 0, NULL,
                                 &event);
         break;
     }
-    case OP_DOWNLOAD:
-        status = p->opencl.download(lane->stream, op->object, 0, op->from, op->nbytes, (void *)(uintptr_t)op->to, 0,
-                                    NULL, &event);
-        break;
-    default:
-        status = p->opencl.copy(lane->stream, op->other, op->object, op->from, op->to, op->nbytes, 0, NULL, &event);
+    default: {
+        const struct own_copy copy = copy_by(op);
+        status = copy_give(p, lane, &copy, &event);
+    }
     }
     if (status == 0) {
         lane->issued++;
-        put_mark(lane, event, NULL, node, (uint32_t)(op - r->ops));
+        lane_put_mark(lane, event, NULL, node, (uint32_t)(op - r->ops));
         lane->unflushed = true;
     }
     return status;
@@ -287,7 +287,7 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     if (begin && status) {
         drop_event(p, lane, begin, true, recorded);
     } else if (begin) {
-        struct mark *mark = put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
+        struct mark *mark = lane_put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
         mark->recorded = recorded;
         mark->beside = beside;
     }
@@ -295,7 +295,7 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
 }
 
 /* 0: complete; 1: not yet; else the driver's error. */
-static int ask(struct sdi_player *p, struct lane *lane, const struct mark *mark)
+static int ask(struct sdi_player *p, struct lane *lane, struct mark *mark)
 {
     if (lane->driver == DRIVER_CUDA) {
         int status = issuer_recorded(p, (unsigned)(lane - p->lanes), mark->recorded);
@@ -304,6 +304,10 @@ static int ask(struct sdi_player *p, struct lane *lane, const struct mark *mark)
         if (status == 0)
             status = p->cuda.event_query(mark->event);
         return status == CUDA_ERROR_NOT_READY ? 1 : status == 1 ? -1 : status;
+    }
+    if (!mark->event) {
+        copy_make(lane, &mark->copy);
+        return 0;
     }
     int stage = 0;
     int status = p->opencl.event_info(mark->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof stage, &stage, NULL);

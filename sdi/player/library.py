@@ -94,7 +94,8 @@ class PlayerOp(ctypes.Structure):
 
     What follows means what its kind has it mean.  ``object``: function or kernel; device buffer; of a copy
     between GPUs the context of the target, ``other``: of the source.  ``to``, ``from_``: addresses, or
-    offsets in OpenCL buffers.  Of what an attempt moves ``size`` is where its source and target begin.
+    offsets in OpenCL buffers; ``near``, ``near_other``: where these buffers begin in this process, 0 where
+    they are not in its memory.  Of what an attempt moves ``size`` is where its source and target begin.
     """
 
     _fields_ = _fields(
@@ -103,7 +104,7 @@ class PlayerOp(ctypes.Structure):
         "void* object other",
         "u64 size[3] local[3]",
         "u32 shared dim",
-        "u64 block_at block_nbytes to from_ nbytes",
+        "u64 block_at block_nbytes to from_ nbytes near near_other",
     )
 
 

@@ -192,6 +192,21 @@ static void gather(struct sdi_player *p)
     }
 }
 
+/* Python, which gives lanes more, takes over: have the drivers make what the player would have copied.  What they refuse
+ * has failed. */
+static void give_copies(struct sdi_player *p)
+{
+    for (unsigned l = 0; l < p->num_lanes; l++) {
+        struct lane *lane = &p->lanes[l];
+        int status = copies_give(p, lane);
+        for (unsigned n = 0; status && n < p->num_queues; n++)
+            for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next)
+                if (p->nodes[at - 1].waits[l] > lane->reached && !p->nodes[at - 1].status)
+                    p->nodes[at - 1].status = status;
+        copies_give_up(lane);
+    }
+}
+
 static int play(struct sdi_player *p, bool may_play)
 {
     unsigned taken = 0;
@@ -316,6 +331,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
     profile_turn_ends(p, true);
     if (p->num_nodes && why != SDI_FAILED && why != SDI_END)
         await_timed(p);
+    give_copies(p);
     if (p->num_nodes)
         gather(p);
     issuers_settle(p);

@@ -96,10 +96,21 @@ struct issuer {
     pthread_t thread;
 };
 
+/* A copy of an OpenCL member that the player may make itself, see copies.c; as in `struct op`. */
+struct own_copy {
+    uint32_t kind;
+    bool is_given_up;
+    void *object, *other;
+    uint64_t to, from, nbytes, near, near_other;
+    uint64_t began_ns, ended_ns; /* once it was made */
+};
+
 /* An event behind operation `number` of a lane.  `recorded`, `awaited`: the calls that record it, and that have others wait
  * for it last; 0: the player has made them itself.  `node`: + 1, the command that wants its times; 0: none does; `op`: which
- * of its operations it is.  `begin`: of CUDA, the event before an operation that is timed; then both have times. */
+ * of its operations it is.  `begin`: of CUDA, the event before an operation that is timed; then both have times.  OpenCL: without
+ * an event it is `copy`, which the driver was not given. */
 struct mark {
+    struct own_copy copy;
     uint64_t number, recorded, awaited;
     void *event, *begin;
     uint32_t node, op;
@@ -125,6 +136,7 @@ struct lane {
         unsigned first, count;
     } spare[2]; /* of CUDA: those without times, and with them */
     bool unflushed;
+    unsigned num_own; /* OpenCL: so many of the last marks are copies that the driver was not given */
     void *anchor;       /* CUDA: the last event with times that is complete */
     uint64_t anchor_used; /* by calls up to this one */
     uint64_t anchor_ns; /* when that was */
@@ -346,6 +358,7 @@ int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, c
 int lane_mark(struct sdi_player *, unsigned lane);
 int lane_mark_behind(struct sdi_player *, unsigned lane, uint64_t number);
 int lane_poll(struct sdi_player *, unsigned lane);
+struct mark *lane_put_mark(struct lane *, void *event, void *begin, uint32_t node, uint32_t op);
 void lanes_free(struct sdi_player *);
 #define BUSY UINT64_MAX
 uint64_t lane_beside(const struct sdi_player *, unsigned lane);
@@ -354,6 +367,14 @@ struct mark *lane_mark_at(struct lane *, unsigned n);
 void lane_anchor(struct sdi_player *, struct lane *, struct mark *last);
 void lane_times(struct sdi_player *, struct lane *, unsigned marks);
 bool reports_are_due(const struct sdi_player *p);
+
+struct own_copy copy_by(const struct op *);
+bool copy_is_near(const struct lane *, const struct op *);
+void copy_keep(struct lane *, const struct recording *, const struct op *, uint32_t node);
+void copy_make(struct lane *, struct own_copy *);
+int copy_give(const struct sdi_player *, struct lane *, const struct own_copy *, void **event);
+int copies_give(const struct sdi_player *, struct lane *);
+void copies_give_up(struct lane *);
 
 bool profile_is_full(const struct sdi_player *p);
 bool profile_is_due(const struct sdi_player *p);

@@ -67,13 +67,15 @@ static void opencl_times(struct sdi_player *p, struct lane *lane, unsigned marks
 {
     const uint64_t now = sdi_player_now();
     uint64_t start = 0, end = 0;
-    if (opencl_asked(p, last, &start, &end) && (!lane->has_offset || (int64_t)end + lane->offset_ns > (int64_t)now)) {
+    if (last && opencl_asked(p, last, &start, &end) && (!lane->has_offset || (int64_t)end + lane->offset_ns > (int64_t)now)) {
         lane->offset_ns = (int64_t)now - (int64_t)end;
         lane->has_offset = true;
     }
     for (unsigned n = 0; n < marks; n++) {
         const struct mark *mark = lane_mark_at(lane, n);
-        if (!mark->node || !opencl_asked(p, mark, &start, &end))
+        if (mark->node && !mark->event)
+            tell(p, lane, mark, mark->copy.began_ns, mark->copy.ended_ns);
+        if (!mark->node || !mark->event || !opencl_asked(p, mark, &start, &end))
             continue;
         const uint64_t issued = p->nodes[mark->node - 1].submitted_ns;
         if ((int64_t)start + lane->offset_ns < (int64_t)issued)
@@ -129,10 +131,14 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, 
 void lane_times(struct sdi_player *p, struct lane *lane, unsigned marks)
 {
     struct mark *last = NULL;
-    for (unsigned n = 0; n < marks; n++)
-        if (lane_mark_at(lane, n)->node)
-            last = lane_mark_at(lane, n);
-    if (!last)
+    bool is_wanted = false;
+    for (unsigned n = 0; n < marks; n++) {
+        struct mark *mark = lane_mark_at(lane, n);
+        is_wanted |= mark->node > 0;
+        if (mark->node && mark->event)
+            last = mark;
+    }
+    if (!is_wanted)
         return;
     if (lane->driver == DRIVER_OPENCL) {
         opencl_times(p, lane, marks, last);

@@ -23,7 +23,9 @@ HARNESS = Path(__file__).resolve().parent / "harness"
 ISSUERS = HARNESS.parent / "issuers"
 # Some distributions check calls by other names (``__ppoll_chk``), which are not wrapped.
 _FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
-_WRAPPED = "-Wl,--wrap=recv,--wrap=ppoll,--wrap=sched_yield,--wrap=clock_gettime"
+_WRAPPED = (
+    "-Wl,--wrap=recv,--wrap=ppoll,--wrap=sched_yield,--wrap=clock_gettime,--wrap=copy_keep,--wrap=copy_make"
+)
 _THREAD_FLAGS = ("-fsanitize=thread", "-g")
 
 

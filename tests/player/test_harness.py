@@ -46,6 +46,9 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "aside": 10_000,
         "at_once": 3000,
         "together": 1500,
+        "copied": 4000,
+        "copied_late": 30,
+        "given_after_all": 300,
     }
     assert {name: found[name] for name, count in least.items() if found[name] < count} == {}
 

@@ -110,6 +110,10 @@ void sdi_register_interrupt(void (*run)(void));
 
 /* Client lock held.  Sends whole records; CL_OUT_OF_RESOURCES when the service is dead. */
 cl_int sdi_send(const void *records, size_t nbytes);
+/* Likewise, of what nobody waits for: where that would take a core from others, a service that sleeps is not woken before
+ * the next record, or `sdi_speak_up`, which whoever waits for something calls.  Any lock. */
+cl_int sdi_send_quietly(const void *records, size_t nbytes);
+void sdi_speak_up(void);
 /* Client lock held.  A record without wait list whose body is nothing, or a status. */
 void sdi_send_bare(uint32_t op, uint64_t id);
 cl_int sdi_send_status(uint32_t op, uint64_t id, cl_int status);
@@ -144,6 +148,8 @@ void sdi_slot_release(uint32_t slot);
 /* Status of a slot; a pending one of a dead service counts as failed. */
 int sdi_slot_status(uint32_t slot);
 uint32_t sdi_epoch(void);
+/* Whether a core may be kept busy for a moment. */
+bool sdi_has_spare_cores(void);
 /* Waits until the epoch is no longer `seen`, at most 100 ms; then looks whether the service lives.  0, or why
  * it was over before: EINTR, ETIMEDOUT, EAGAIN. */
 int sdi_epoch_wait(uint32_t seen);

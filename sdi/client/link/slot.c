@@ -90,6 +90,8 @@ void sdi_slot_is_over(uint32_t slot, uint64_t start_ns)
 int sdi_slot_status(uint32_t slot)
 {
     int status = status_of(slot);
+    if (status > 0)
+        sdi_speak_up();
     return status > 0 && sdi_session_dead() ? CL_OUT_OF_RESOURCES : status;
 }
 
@@ -99,7 +101,7 @@ uint32_t sdi_epoch(void)
 }
 
 /* Whether a core may be kept busy for a moment: those of a CPU's members have work to do. */
-static bool has_spare_cores(void)
+bool sdi_has_spare_cores(void)
 {
     static int known; /* 0: not yet; atomic */
     int spare = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -127,7 +129,8 @@ static bool changes_soon(uint32_t seen)
 
 int sdi_epoch_wait(uint32_t seen)
 {
-    if (has_spare_cores() && changes_soon(seen))
+    sdi_speak_up();
+    if (sdi_has_spare_cores() && changes_soon(seen))
         return 0;
     struct timespec limit = {.tv_nsec = WAIT_NS};
     struct sdi_wire_arena_header *header = sdi_session.header;

@@ -34,6 +34,7 @@ static unsigned num_unchecked; /* atomic: sent since somebody looked whether the
 
 static bool in_ring;  /* client lock; or atomic: records go to the ring, and none to the socket any more */
 static uint64_t head; /* likewise: what was written to it */
+static bool has_quiet; /* atomic: the ring has records that the service may not have been woken for */
 
 enum { NAP_LEAST_NS = 20000, NAP_MOST_NS = 2000000, INTERRUPTIBLE_NS = 100000000 };
 
@@ -44,7 +45,7 @@ static void forget(void)
     waiters = NULL;
     reading = false;
     num_abandoned = 0;
-    in_ring = false;
+    in_ring = has_quiet = false;
     head = 0;
 }
 
@@ -96,7 +97,13 @@ static cl_int wake_service(void)
     return send_by_socket("", 1);
 }
 
-static cl_int send_by_ring(const char *at, size_t nbytes)
+void sdi_speak_up(void)
+{
+    if (__atomic_load_n(&has_quiet, __ATOMIC_RELAXED) && __atomic_exchange_n(&has_quiet, false, __ATOMIC_RELAXED))
+        wake_service();
+}
+
+static cl_int send_by_ring(const char *at, size_t nbytes, bool quietly)
 {
     struct sdi_wire_ring *ring = ring_of_session();
     char *bytes = sdi_session.arena + SDI_RING_BYTES_OFFSET;
@@ -105,6 +112,7 @@ static cl_int send_by_ring(const char *at, size_t nbytes)
         const uint64_t to = head % SDI_RING_NBYTES, room = SDI_RING_NBYTES - unread();
         const size_t now = SDI_MIN(SDI_MIN(nbytes, (size_t)room), (size_t)(SDI_RING_NBYTES - to));
         if (!now) {
+            wake_service();
             waited = waited ? waited : sdi_now_ns();
             nap(sdi_now_ns() - waited);
             if (sdi_session_check())
@@ -116,9 +124,10 @@ static cl_int send_by_ring(const char *at, size_t nbytes)
         __atomic_store_n(&ring->head, head, __ATOMIC_SEQ_CST);
         at += now;
         nbytes -= now;
-        if (wake_service())
+        if (!quietly && wake_service())
             return CL_OUT_OF_RESOURCES;
     }
+    __atomic_store_n(&has_quiet, quietly, __ATOMIC_RELAXED);
     return CL_SUCCESS;
 }
 
@@ -131,7 +140,7 @@ static cl_int use_ring(void)
     return status;
 }
 
-cl_int sdi_send(const void *records, size_t nbytes)
+static cl_int send_records(const void *records, size_t nbytes, bool quietly)
 {
     const unsigned unchecked = __atomic_load_n(&num_unchecked, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&num_unchecked, in_ring ? unchecked % CHECK_AFTER : unchecked, __ATOMIC_RELAXED);
@@ -141,7 +150,17 @@ cl_int sdi_send(const void *records, size_t nbytes)
         return CL_OUT_OF_RESOURCES;
     if (!in_ring && __atomic_load_n(&sdi_session.header->has_ring, __ATOMIC_ACQUIRE) && use_ring())
         return CL_OUT_OF_RESOURCES;
-    return in_ring ? send_by_ring(records, nbytes) : send_by_socket(records, nbytes);
+    return in_ring ? send_by_ring(records, nbytes, quietly) : send_by_socket(records, nbytes);
+}
+
+cl_int sdi_send(const void *records, size_t nbytes)
+{
+    return send_records(records, nbytes, false);
+}
+
+cl_int sdi_send_quietly(const void *records, size_t nbytes)
+{
+    return send_records(records, nbytes, !sdi_has_spare_cores());
 }
 
 void sdi_send_bare(uint32_t op, uint64_t id)
@@ -262,6 +281,7 @@ static bool await_ring(void)
 {
     uint64_t since = 0, asked = 0;
     while (unread() > SDI_RING_NBYTES / 4 * 3) {
+        sdi_speak_up();
         const uint64_t now = sdi_now_ns();
         asked = since ? asked : now;
         since = since ? since : now;

@@ -62,7 +62,8 @@ int sdi_event_status(cl_event event)
 static void drop(void *object)
 {
     cl_event event = object;
-    sdi_send_bare(SDI_OP_RELEASE_EVENT, event->object.id);
+    const struct sdi_wire_header record = {.nbytes = sizeof record, .op = SDI_OP_RELEASE_EVENT, .id = event->object.id};
+    sdi_send_quietly(&record, sizeof record);
     sdi_slot_release(event->slot);
     if (event->queue)
         sdi_unhold(event->queue);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 
 import pyopencl as cl
@@ -17,6 +18,13 @@ class OpenCLBuffer:
     memory: cl.Buffer
     host: memoryview | None
     nbytes: int = 0
+
+    @property
+    def near(self) -> int:
+        """Where it begins in this process; 0: elsewhere."""
+        if self.host is None or self.host.readonly:
+            return 0
+        return ctypes.addressof(ctypes.c_char.from_buffer(self.host))
 
     def release(self) -> None:
         """Give the driver's object back."""

@@ -57,7 +57,8 @@ class OpenCLNative:
         )
 
     def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
-        return NativePlace(cast(OpenCLBuffer, buffer).memory.int_ptr, offset)
+        own = cast(OpenCLBuffer, buffer)
+        return NativePlace(own.memory.int_ptr, offset, own.near)
 
     def host(self, host: HostBytes) -> bool:
         return True

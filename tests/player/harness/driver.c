@@ -46,6 +46,8 @@ static bool run_item(struct stream *s, bool all)
     if (s->done >= (w.driver == DRIVER_OPENCL && !all ? s->flushed : s->num_items))
         return false;
     const struct item *item = &s->items[s->done];
+    if (item->is_own)
+        return false;
     if (item->is_wait && w.streams[item->lane].done < item->position)
         return false;
     const struct event *before = s->before;
@@ -96,6 +98,9 @@ bool driver_step(void)
 /* All that was given is done, and Python knows. */
 void driver_drain(void)
 {
+    for (unsigned l = 0; w.has_failed && l < w.num_lanes; l++) /* nobody makes them any more */
+        for (uint64_t n = w.streams[l].done; n < w.streams[l].num_items; n++)
+            w.streams[l].items[n].is_own = false;
     for (bool more = true; more;) {
         more = false;
         for (unsigned l = 0; l < w.num_lanes; l++)
@@ -399,21 +404,82 @@ const struct cuda_table cuda = {
 
 /* ---- like OpenCL ---------------------------------------------------------------------------------------- */
 
+/* The first copy that the stream's lane has kept for the player; NULL: there is none. */
+static struct item *first_own(struct stream *s)
+{
+    for (uint64_t n = s->done; n < s->num_items; n++)
+        if (s->items[n].is_own)
+            return &s->items[n];
+    return NULL;
+}
+
 static int give(const struct planned *planned, struct stream *s, unsigned num_waits, void **event)
 {
     if (num_waits)
         broken("an OpenCL operation with a wait list");
-    int issued = issue(planned, s);
+    struct item *own = first_own(s);
     struct event *made = make_event(s->lane);
-    behind(made, s);
-    made->operation = s->issued;
+    if (own) { /* the player gives up to make that one itself */
+        if (own->planned != planned)
+            broken("the driver of lane %u is given something before what it kept", s->lane);
+        own->is_own = false;
+        counted[GIVEN_AFTER_ALL]++;
+        behind(made, s);
+        made->position = (uint64_t)(own - s->items) + 1;
+        made->after[s->lane] = made->operation = own->position;
+    } else {
+        issue(planned, s);
+        behind(made, s);
+        made->operation = s->issued;
+    }
     made->issued_ns = harness_now();
     if (w.fails_in && w.fails_later && one_in(20)) { /* the operation fails, not the call */
         made->has_failed = true;
         w.fails_in = 0;
     }
     *event = made;
-    return issued;
+    return 0;
+}
+
+void __real_copy_keep(struct lane *, const struct recording *, const struct op *, uint32_t);
+void __wrap_copy_keep(struct lane *lane, const struct recording *r, const struct op *op, uint32_t node)
+{
+    lock();
+    struct stream *s = lane->stream;
+    if (w.driver != DRIVER_OPENCL || !op->near)
+        broken("lane %u keeps what the player can't copy", s->lane);
+    issue(op->object, s);
+    s->items[s->num_items - 1].is_own = true;
+    s->items[s->num_items - 1].planned = op->object;
+    __real_copy_keep(lane, r, op, node);
+    unlock();
+}
+
+/* It is the next one of its lane, all of whose operations before it are seen to be done. */
+void __wrap_copy_make(struct lane *lane, struct own_copy *copy)
+{
+    lock();
+    struct stream *s = lane->stream;
+    struct item *item = first_own(s);
+    if (copy->is_given_up) {
+        unlock();
+        return;
+    }
+    if (!item || item->planned != copy->object || item != &s->items[s->done] || w.observed[s->lane] + 1 < item->position)
+        broken("the player copies before lane %u has done what is before it", s->lane);
+    const struct planned *planned = copy->object;
+    check_copy(planned, copy->kind, copy->to, copy->from, copy->nbytes);
+    counted[COPIED]++;
+    counted[COPIED_LATE] += item->position < s->issued || planned->of != w.running;
+    w.now_ns += 50 + below(300);
+    item->is_own = false;
+    copy->ended_ns = harness_now();
+    copy->began_ns = copy->ended_ns - 1;
+    run_item(s, true);
+    s->took_ns[item->position - 1] = 1;
+    w.observed[s->lane] = item->position;
+    lane->num_own--;
+    unlock();
 }
 
 static int opencl_launch(void *queue, void *kernel, unsigned dim, const size_t *offset, const size_t *global,

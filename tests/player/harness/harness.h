@@ -58,8 +58,10 @@ struct touch {
 };
 
 struct item {
+    const struct planned *planned; /* of a copy that the player means to make itself */
     struct event *event; /* recorded; NULL: none */
     bool is_wait;
+    bool is_own; /* a copy that the player means to make itself */
     unsigned lane;
     uint64_t position;
     struct touch touch;
@@ -208,6 +210,7 @@ struct world {
     struct kind kinds[KINDS];
     unsigned num_kinds, num_queues;
     bool reads; /* some kinds are reads */
+    bool is_near; /* OpenCL members compute in memory of this process */
     bool is_playable[QUEUES], is_timed[QUEUES];
     unsigned stream_of[QUEUES];
     struct command all[COMMANDS];
@@ -250,7 +253,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 

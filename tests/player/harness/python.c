@@ -73,8 +73,10 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
             op->object = w.streams[below(w.num_members)].context;
             op->other = w.streams[below(w.num_members)].context;
         }
-    } else if (kind == OP_COPY) {
-        op->other = w.cells;
+    } else {
+        op->other = kind == OP_COPY ? w.cells : NULL;
+        if (w.is_near)
+            op->near = op->near_other = random_bits() | 1;
     }
     add_access(r, op, kind == OP_UPLOAD ? host : device, false);
     bool is_beside = kind == OP_DOWNLOAD && w.driver == DRIVER_OPENCL;
