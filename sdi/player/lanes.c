@@ -19,11 +19,6 @@ bool lane_has_room(const struct lane *lane, unsigned ops)
     return lane->num_marks + ops + 2 < MARKS_MAX;
 }
 
-struct mark *lane_mark_at(struct lane *lane, unsigned n)
-{
-    return &lane->marks[(lane->first + n) % MARKS_MAX];
-}
-
 /* How many operations the other streams of its member were given; BUSY: they have not done all of them. */
 uint64_t lane_beside(const struct sdi_player *p, unsigned number)
 {
@@ -35,13 +30,6 @@ uint64_t lane_beside(const struct sdi_player *p, unsigned number)
         found += l == number ? 0 : other->issued;
     }
     return found;
-}
-
-struct mark *lane_put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
-{
-    struct mark *mark = lane_mark_at(lane, lane->num_marks++);
-    *mark = (struct mark){.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
-    return mark;
 }
 
 /* `used`: by calls up to this one, some of which an issuer may have yet to make. */

@@ -309,6 +309,18 @@ static inline uint64_t sdi_player_now(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+static inline struct mark *lane_mark_at(struct lane *lane, unsigned n)
+{
+    return &lane->marks[(lane->first + n) % MARKS_MAX];
+}
+
+static inline struct mark *lane_put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
+{
+    struct mark *mark = lane_mark_at(lane, lane->num_marks++);
+    *mark = (struct mark){.number = lane->issued, .event = event, .begin = begin, .node = node, .op = op};
+    return mark;
+}
+
 static inline void needs_raise(uint64_t *needs, const uint64_t *numbers, unsigned lanes)
 {
     for (unsigned l = 0; l < lanes; l++)
@@ -358,12 +370,10 @@ int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, c
 int lane_mark(struct sdi_player *, unsigned lane);
 int lane_mark_behind(struct sdi_player *, unsigned lane, uint64_t number);
 int lane_poll(struct sdi_player *, unsigned lane);
-struct mark *lane_put_mark(struct lane *, void *event, void *begin, uint32_t node, uint32_t op);
 void lanes_free(struct sdi_player *);
 #define BUSY UINT64_MAX
 uint64_t lane_beside(const struct sdi_player *, unsigned lane);
 bool lane_has_room(const struct lane *, unsigned ops);
-struct mark *lane_mark_at(struct lane *, unsigned n);
 void lane_anchor(struct sdi_player *, struct lane *, struct mark *last);
 void lane_times(struct sdi_player *, struct lane *, unsigned marks);
 bool reports_are_due(const struct sdi_player *p);

@@ -132,7 +132,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         sdi_hold(transfer->root);
         sdi_pending_add(transfer);
     }
-    cl_int status = is_over ? sdi_send_quietly(record->at, nbytes) : sdi_send(record->at, nbytes);
+    cl_int status = is_over && !sdi_has_staged_much() ? sdi_send_quietly(record->at, nbytes) : sdi_send(record->at, nbytes);
     if (!status) {
         if (command->holds)
             sdi_hold(command->holds);

@@ -165,6 +165,8 @@ void sdi_slot_is_over(uint32_t slot, uint64_t start_ns);
 /* No lock held.  Memory of the arena for the bytes of one write, until the service has taken them; waits while there is no
  * room.  NULL: the service is dead. */
 char *sdi_stage(size_t nbytes);
+/* Client lock held.  Whether the service should take what there is, so that the next bytes come to the front again. */
+bool sdi_has_staged_much(void);
 /* Client lock held.  The write was not sent. */
 void sdi_unstage(size_t nbytes);
 

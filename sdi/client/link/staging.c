@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-enum { NAP_NS = 20000 };
+enum { NAP_NS = 20000, FEW_NBYTES = 1 << 20 };
 
 static uint64_t put_nbytes; /* handed out since the service was started */
 static size_t used;         /* since all was taken */
@@ -24,6 +24,11 @@ void sdi_unstage(size_t nbytes)
     put_nbytes -= nbytes;
 }
 
+bool sdi_has_staged_much(void)
+{
+    return put_nbytes - __atomic_load_n(&sdi_session.header->taken_nbytes, __ATOMIC_RELAXED) > FEW_NBYTES;
+}
+
 char *sdi_stage(size_t nbytes)
 {
     char *found = NULL;
@@ -38,6 +43,7 @@ char *sdi_stage(size_t nbytes)
             break;
         }
         sdi_unlock();
+        sdi_speak_up();
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
         sdi_session_check();
         sdi_lock();
