@@ -130,10 +130,22 @@ API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable, b
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
-/* A little of the time that it has waited. */
-static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
+/* When the first of the members that have something to do has probably done it; 0: not known. */
+static uint64_t lanes_due(const struct sdi_player *p)
+{
+    uint64_t due = UINT64_MAX;
+    for (unsigned l = 0; p->rests && l < p->num_lanes; l++)
+        if (p->lanes[l].num_marks && p->lanes[l].due_ns < due)
+            due = p->lanes[l].due_ns;
+    return due == UINT64_MAX ? 0 : due;
+}
+
+/* A little of the time that it has waited; no longer than something is late. */
+static void nap(struct sdi_player *p, uint64_t waited_ns, uint64_t late_ns, bool reads)
 {
     uint64_t ns = waited_ns / p->nap_part;
+    if (ns > late_ns)
+        ns = late_ns < 2 * NAP_LEAST_NS ? 2 * NAP_LEAST_NS : late_ns;
     input_sleep(p, ns < NAP_LEAST_NS ? NAP_LEAST_NS : ns > NAP_MOST_NS ? NAP_MOST_NS : ns, reads);
 }
 
@@ -141,11 +153,14 @@ static void nap(struct sdi_player *p, uint64_t waited_ns, bool reads)
  * application, which may have been woken on this core, and threads of members, whose locks asking takes. */
 static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
 {
-    uint64_t now = sdi_player_now();
+    const uint64_t now = sdi_player_now(), due = lanes_due(p);
     if (!*since)
         *since = now;
-    if (p->num_nodes && now - *since > p->spin_ns)
-        nap(p, now - *since, reads);
+    const bool asks = now - *since <= p->spin_ns; /* the next record mostly comes soon */
+    if (p->num_nodes && !asks && due > now + p->spin_ns)
+        input_sleep(p, due - now < REST_NS ? due - now - (due - now) / 8 : REST_NS, reads);
+    else if (p->num_nodes && !asks)
+        nap(p, now - *since, due && due < now ? now - due : UINT64_MAX, reads);
     else if (!p->num_nodes && p->rests && reads)
         input_sleep(p, REST_NS, reads);
     else
