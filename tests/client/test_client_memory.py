@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
 import threading
@@ -209,6 +210,28 @@ def staged_bytes_go_to_the_front_again_once_they_are_taken(cl: Cl) -> None:
     staged = [r["staged_at"] for r in cl.records("WRITE")]
     assert all(STAGING_OFFSET <= at < STAGING_OFFSET + STAGING_NBYTES for at in staged)
     assert staged.count(STAGING_OFFSET) > 1, "the front is used again"
+
+
+def what_nobody_waits_for_wakes_no_service(cl: Cl) -> None:
+    """Where records come through a ring, and the members' processor is the application's."""
+    context = cl.context()
+    queue = cl.queue(context)
+    buffer = cl.buffer(context, 1024)
+    cl.read(queue, buffer, 1)  # so it is not the client's alone any more, and nothing is under way
+    with_ring = "SDI_FAKE_RING" in os.environ
+    if with_ring:
+        until(lambda: [line["sleeps"] for line in cl.lines() if "sleeps" in line][-1:] == [True])
+    before = [line for line in cl.lines() if "sleeps" in line]
+    for n in range(50):
+        event = cl.event_of("clEnqueueWriteBuffer", queue, buffer, 0, n, 1, bytes([n]), 0, None)
+        cl.check(cl.clReleaseEvent(event))
+    for _ in range(300 if with_ring else 0):  # a service that was woken would have said so by now
+        assert [line for line in cl.lines() if "sleeps" in line] == before
+    cl.check(cl.clFlush(queue))
+    until(lambda: len(cl.records("WRITE")) == 50)
+    for n in range(50, 60):
+        cl.write(queue, buffer, bytes([n]), n)
+    assert cl.read(queue, buffer, 60) == bytes(range(60))
 
 
 def bad_ranges_have_their_codes(cl: Cl) -> None:
@@ -678,6 +701,7 @@ PROGRAMS = (
     reads_and_writes_are_one_record_and_one_answer,
     small_writes_carry_their_bytes,
     staged_bytes_go_to_the_front_again_once_they_are_taken,
+    what_nobody_waits_for_wakes_no_service,
     reads_that_block_are_over_for_the_application_when_it_has_the_bytes,
     writes_and_unmaps_that_wait_for_nothing_are_over_at_once,
     a_mapping_that_is_being_made_is_not_ended_by_other_threads,

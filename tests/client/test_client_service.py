@@ -638,6 +638,12 @@ class Service:
             waiting = waiting[nbytes:]
         return waiting
 
+    def note(self, line: dict[str, object]) -> None:
+        """Into the log."""
+        if self.log:
+            self.log.write(json.dumps(line) + "\n")
+            self.log.flush()
+
     def serve_ring(self) -> None:
         """The same, where records come through the ring and bytes in the socket mean nothing."""
         waiting, has_left = b"", False
@@ -653,7 +659,9 @@ class Service:
             self.barrier.acquire()  # the store before, the load behind
             self.barrier.release()
             if self.tail.value == self.head.value:
+                self.note({"sleeps": True})
                 has_left = not self.commands.recv(64)
+                self.note({"sleeps": False})
             self.asleep.value = 0
 
 

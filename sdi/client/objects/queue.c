@@ -130,5 +130,6 @@ cl_int sdi_clFlush(cl_command_queue queue)
 {
     if (!sdi_is_command_queue(queue))
         return CL_INVALID_COMMAND_QUEUE;
+    sdi_speak_up();
     return sdi_session_dead() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
