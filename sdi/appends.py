@@ -91,6 +91,7 @@ class Append:
 
     ``counter``: the argument with counters of ``nbytes`` each.  ``index``: which of them, None: any.
     ``line``: of the user's text.  ``reads``: the arguments whose memory says where; nobody may change it.
+    ``flat``: the dimensions in which work-groups must be one work-item wide, so that one of each adds.
     """
 
     counter: int
@@ -100,6 +101,7 @@ class Append:
     limits: tuple[Limit, ...]
     line: int
     reads: tuple[int, ...] = ()
+    flat: tuple[int, ...] = ()
 
 
 def is_simple(appends: Sequence[Append]) -> bool:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)[uUlL]*\Z")
-_IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z")
+_IDS = re.compile(
+    r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z|get_(local_linear|sub_group_local)_id\Z"
+)
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
 _STEPS = frozenset({"++", "--", "x++", "x--", "&"})
 _AROUND = frozenset({NodeKind.INIT_LIST, NodeKind.UNEXPOSED, NodeKind.PAREN})
@@ -72,16 +74,16 @@ def _multiplied(one: Linear, other: Linear) -> Linear:
 
 def changed_by(statements: Iterable[SyntaxNode]) -> set[int]:
     """The variables that some statements change, or take the address of."""
-    found = set()
-    for statement in statements:
-        for node in statement.walk():
-            is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in _STEPS
-            is_assignment = node.kind is NodeKind.COMPOUND_ASSIGNMENT or (
-                node.kind is NodeKind.BINARY_OPERATOR and node.operator == "="
-            )
-            if is_step or is_assignment:
-                found.add(_root(node.operands[0]))
-    return found
+    return {each for statement in statements for node in statement.walk() for each in changed_by_itself(node)}
+
+
+def changed_by_itself(node: SyntaxNode) -> tuple[int, ...]:
+    """The variable that an operator changes, or takes the address of."""
+    is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in _STEPS
+    is_assignment = node.kind is NodeKind.COMPOUND_ASSIGNMENT or (
+        node.kind is NodeKind.BINARY_OPERATOR and node.operator == "="
+    )
+    return (_root(node.operands[0]),) if is_step or is_assignment else ()
 
 
 class Locals:
@@ -142,6 +144,10 @@ class Locals:
         """What the variable has all the time, if it does not change."""
         return None if variable in self.changed else self._values.get(variable)
 
+    def is_shared(self, variable: int) -> bool:
+        """Whether a variable's address is taken: it may change by another name."""
+        return variable in self._addressed
+
     def scalar(self, symbol: Symbol) -> int | None:
         """The number of the scalar argument that a symbol stands for."""
         if symbol.kind != "variable" or symbol.number in self.changed:
@@ -193,6 +199,8 @@ class Locals:
             return None
         if element.form is not Form.INTEGER or element.nbytes < 4 or element.volatile:
             return None
+        if element.space not in (Space.GLOBAL, Space.CONSTANT):
+            return None  # whether others of the group change it is not known
         symbol = Symbol("load", pointer, repr(sorted(index.items())))
         self.loads[symbol] = index
         return {(symbol,): 1}
@@ -313,7 +321,7 @@ class Locals:
         node = self._declared.get(symbol.number)
         if node is None:
             return False
-        return all(map(self._never_negative, self._all_values(symbol.number)))
+        return all(map(self.never_negative, self._all_values(symbol.number)))
 
     def is_unsigned(self, form: Linear) -> bool:
         """Whether it has variables that may be larger than an int."""
@@ -349,7 +357,8 @@ class Locals:
                 return is_fixed and all(_is_natural_number(self.tree, each) for each in values)
         return False
 
-    def _never_negative(self, node: SyntaxNode | None) -> bool:
+    def never_negative(self, node: SyntaxNode | None) -> bool:
+        """Whether an expression is 0 or more, whatever its variables are."""
         if node is None or node.type.form is not Form.INTEGER:
             return False
         children = node.operands
@@ -360,19 +369,19 @@ class Locals:
                 inner = children[0].type
                 if inner.form is Form.INTEGER and inner.unsigned and inner.nbytes < node.type.nbytes:
                     return True
-                return inner.nbytes <= node.type.nbytes and self._never_negative(children[0])
+                return inner.nbytes <= node.type.nbytes and self.never_negative(children[0])
             case NodeKind.ARRAY_SUBSCRIPT:
                 return self._is_natural_table(node)
             case NodeKind.BINARY_OPERATOR if node.operator in _COMPARISONS:
                 return True
             case NodeKind.BINARY_OPERATOR if node.operator in ("+", "*"):
-                return all(map(self._never_negative, children))
+                return all(map(self.never_negative, children))
             case NodeKind.BINARY_OPERATOR if node.operator == "&":
-                return any(map(self._never_negative, children))
+                return any(map(self.never_negative, children))
             case NodeKind.UNARY_OPERATOR if node.operator == "!":
                 return True
             case NodeKind.CONDITIONAL_OPERATOR:
-                return all(map(self._never_negative, children[1:]))
+                return all(map(self.never_negative, children[1:]))
             case _:
                 return False
 

@@ -294,6 +294,17 @@ class Kernel:
             return None
         return float((1 + len(self.access.accesses)) * prod(ndrange.global_size))
 
+    def why_not_tried(self, ndrange: NDRange, members: int) -> str:
+        """Why a launch that uses results of atomics does not run on several members; mostly empty."""
+        for append in self.model.appends:
+            if any(ndrange.local_size[dim] > 1 for dim in append.flat):
+                name = self.model.arguments[append.counter].name
+                return (
+                    f"line {append.line}: several work-items of a work-group add to '{name}', as it has"
+                    " more than one dimension"
+                )
+        return self.attempts.why_not(members)
+
     def counted(self, is_trivial: bool) -> tuple[Mapping[int, int], Mapping[int, ArgumentCases]]:
         """The bits and cases of scalars that count, by argument: none where no ranges are asked for."""
         return ({}, {}) if is_trivial else (self.shaping, self.cases)

@@ -551,7 +551,7 @@ class Launcher:
             return "SDI_SPLIT=never"
         if ndrange.total_groups == 1:
             return "one work-group"
-        return kernel.attempts.why_not(len(self._everyone))
+        return kernel.why_not_tried(ndrange, len(self._everyone))
 
     def _best_member(self, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
         """Where one member runs all of a launch, and whether it does so whenever its buffers are as they are.

@@ -194,6 +194,10 @@ REFUSED = {
         INTS + ", global const int *c",
         "uint k = c[g], p = atomic_add(n, k); for (int i = 0; i < (int)k; i++) out[p + i] = 1;",
     ),
+    "as many as local memory says": (
+        INTS + ", local uint *c",
+        "uint p = atomic_add(n, c[0]); c[0] = 3; for (uint i = 0; i < c[0]; i++) out[p + i] = 1;",
+    ),
     "as many as a pointer changes": (
         INTS + ", global const uint *c",
         "uint k = c[g]; uint *q = &k; uint p = atomic_add(n, k); *q = 3;"
