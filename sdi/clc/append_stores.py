@@ -191,6 +191,8 @@ class StoreFinder:
         match = _VSTORE.match(callee.name) if callee is not None else None
         if match is None or len(node.children) != 4:
             return
+        if callee is None or callee.declaration in self._text.tree.functions:
+            return
         index, base = self._locals.linear(node.children[2]), inner(node.children[3])
         placed = None if index is None else site.placed(index)
         if placed is None or base.declaration not in self._text.parameters:

@@ -87,6 +87,8 @@ class _Finder:
         if any(node.kind in _JUMPS for node in self.text.body.walk()):
             raise Refused("beside jumps or assembly")
         for call in calls:
+            if (callee := callee_of(call)) is not None and callee.declaration in self.text.tree.functions:
+                raise Refused("by a function of its own")
             self.sites += self.group.sites(call) if self.group.is_one(call) else [self._site(call)]
         stores = StoreFinder(self.text, self.sites, self.group)
         try:

@@ -133,6 +133,7 @@ class GroupAppends:
         while node.operator != "=":
             node = self._text.parents[id(node)]
         statement, choices, others = node, list[Chosen](), list[tuple[SyntaxNode, bool]]()
+        branch: SyntaxNode | None = None
         while True:
             above = self._text.parents[id(node)]
             around = self._text.parents.get(id(above))
@@ -141,22 +142,26 @@ class GroupAppends:
                 if around is None or not is_branch or not self._chooses(around, choices, others):
                     break
                 node = around
+                branch = branch or (above if choices else None)
             elif above.kind is NodeKind.IF and above.operands[1] is node:
                 if not self._chooses(above, choices, others):
                     raise Refused("where it is not clear which work-items of a group add")
+                branch = branch or (node if choices else None)
                 node = above
             else:
                 raise Refused("where it is not clear what follows")
-        if not choices or len({each.is_sub_group for each in choices}) > 1:
+        if branch is None or len({each.is_sub_group for each in choices}) > 1:
             raise Refused("and not surely by one work-item of each group")
-        if any(each.kind in (NodeKind.CASE, NodeKind.DEFAULT) for each in above.children):
-            raise Refused("in a switch")
+        outside: SyntaxNode | None = above
+        while (outside := self._text.parents.get(id(outside))) is not None:
+            if outside.kind is NodeKind.SWITCH:
+                raise Refused("in a switch")
         dims = frozenset[int]().union(*[each.dims for each in choices])
         if len(dims) < sum([len(each.dims) for each in choices]):
             raise Refused("and not surely by one work-item of each group")
         one = Chosen(dims, all(each.is_first for each in choices), choices[0].is_sub_group)
         block = GroupBlock(self._text.tree, above, self._text.parents)
-        found = Round(call, statement, block, block.position(call), one)
+        found = Round(call, statement, block, block.position(call), one, branch)
         if block.leaves(found.at, found.at):
             raise Refused("where it is not clear what follows")
         return found, others
@@ -190,8 +195,8 @@ class GroupAppends:
         form = self._locals.linear(counted) if truth else None
         if form is None or form.keys() != total.keys():
             return False
-        (key,) = form
-        return len(key) == 1 and key[0].kind in ("local", "total")
+        ((key, times),) = form.items()
+        return times == 1 and len(key) == 1 and key[0].kind in ("local", "total")
 
     def _is_alone(self, dim: int, chosen: Chosen) -> bool:
         return dim in chosen.dims or (self._required is not None and self._required[dim] == 1)
@@ -256,8 +261,7 @@ class GroupAppends:
 
     def _is_behind(self, one: Round, access: LocalAccess, other: LocalAccess) -> bool:
         """Whether the work-item that adds writes after it has read."""
-        branch = one.block.statements[one.at].operands[1]
-        if not all(branch.begin <= each.node.begin < branch.end for each in (access, other)):
+        if not all(one.branch.begin <= each.node.begin < one.branch.end for each in (access, other)):
             return False
         is_value = other.by.operator == "=" and other.by.operands[1].begin <= access.node.begin < other.by.end
         return other.what == "write" and (is_value or access.node.end <= other.by.begin)

@@ -45,13 +45,14 @@ class CountedPart:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One addition: by ``chosen`` in statement ``at`` of a block."""
+    """One addition: by ``chosen``, who alone runs ``branch``, in statement ``at`` of a block."""
 
     call: SyntaxNode
     statement: SyntaxNode
     block: GroupBlock
     at: int
     chosen: Chosen
+    branch: SyntaxNode
 
 
 class GroupParts:
@@ -285,7 +286,9 @@ class GroupParts:
             if use.begin < part.call.end or one.block.position(use) in (BEFORE, AFTER):
                 continue
             above = self._text.parents[id(use)]
-            if use.declaration in changed_by([above]) and above.operands and bare(above.operands[0]) is use:
+            while above.kind is NodeKind.PAREN:
+                above = self._text.parents[id(above)]
+            if use.declaration in changed_by_itself(above) and bare(above.operands[0]) is use:
                 known = {each.key for each in self._path(one, above, is_sure=False)}
                 if not any((key, not truth) in known for key, truth in conditions):
                     raise Refused("and changes the variable that has the result")

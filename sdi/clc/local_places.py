@@ -18,6 +18,7 @@ _BARRIERS = re.compile(r"(work_group_)?barrier\Z")
 _SUB_BARRIERS = re.compile(r"(work_group_|sub_group_)?barrier\Z")
 BEFORE = -1
 AFTER = 1 << 30
+_NEGATIVE = 1 << 31
 _AROUND = frozenset({NodeKind.PAREN, NodeKind.UNEXPOSED})
 
 
@@ -55,6 +56,7 @@ class LocalPlaces:
         """``pointers``: the declarations of arguments that point to local memory."""
         self._parents = parents
         self._constant = constant
+        self._functions = tree.functions
         self.types = {
             node.declaration: node.type
             for node in body.walk()
@@ -95,10 +97,10 @@ class LocalPlaces:
         if form in (Form.ARRAY, Form.POINTER):
             if above.operator == "+" and above.kind is NodeKind.BINARY_OPERATOR:
                 left, right = above.operands
-                element = self._constant(right) if _holds(left, place) else None
+                element = self._number(right) if _holds(left, place) else None
                 place, above = above, self._around(above)
             if above.kind is NodeKind.ARRAY_SUBSCRIPT and _holds(above.operands[0], place):
-                index = self._constant(above.operands[1])
+                index = self._number(above.operands[1])
                 element = None if element is None or index is None else element + index
                 place, is_pointer = above, False
             elif above.kind is NodeKind.UNARY_OPERATOR and above.operator == "*":
@@ -129,12 +131,19 @@ class LocalPlaces:
     ) -> LocalAccess:
         above = self._around(pointer)
         callee = callee_of(above) if above.kind is NodeKind.CALL else None
+        somewhere = LocalPlace(place.variable, None)  # a pointer to one element leads to all
         if callee is None or copies_later:
-            return LocalAccess(place, "other", pointer, above)
+            return LocalAccess(somewhere, "other", pointer, above)
         is_first = len(above.children) > 1 and _holds(above.children[1], pointer)
-        if action_of(callee.name) is Action.ATOMIC and is_first:
+        is_own = callee.declaration in self._functions
+        if action_of(callee.name) is Action.ATOMIC and is_first and not is_own:
             return LocalAccess(place, "atomic", node or pointer, above)
-        return LocalAccess(LocalPlace(place.variable, None), "passed", pointer, above)
+        return LocalAccess(somewhere, "passed", pointer, above)
+
+    def _number(self, node: SyntaxNode) -> int | None:
+        """The number of an element, if it is surely not less than 0."""
+        number = self._constant(node)
+        return number if number is not None and number < _NEGATIVE else None
 
     def _around(self, node: SyntaxNode) -> SyntaxNode:
         """What stands around a node, without parentheses and conversions that nobody wrote."""
@@ -222,7 +231,7 @@ def _is_barrier(tree: Tree, call: SyntaxNode, names: re.Pattern[str]) -> bool:
 def _orders_local(flags: str) -> bool:
     """Whether a barrier's flags, as written, surely have that of local memory."""
     parts = [each.strip("() \t\n") for each in flags.split("|")]
-    return "CLK_LOCAL_MEM_FENCE" in parts
+    return "CLK_LOCAL_MEM_FENCE" in parts and all(re.fullmatch(r"CLK_\w+|\d+", each) for each in parts)
 
 
 def _holds(operand: SyntaxNode, node: SyntaxNode) -> bool:

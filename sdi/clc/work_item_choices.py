@@ -23,6 +23,8 @@ _ID = re.compile(r"get_(local_id|local_size)\(+([0-2])[uUlL]*\)+\Z")
 _IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z|get_local_linear_id\Z")
 _DEEP = 20
 _MODULUS = 1 << 32
+_FACTOR_MAX = 1 << 16
+"""Local ids times less than that stay numbers of 32 bits."""
 
 
 class Fact(NamedTuple):
@@ -58,6 +60,8 @@ class Choices:
                 is_own = node.type.space in (Space.NONE, Space.PRIVATE) and not node.is_static_storage
                 if is_own and node.type.form in _VALUES and not node.type.volatile:
                     self._given.setdefault(node.declaration, []).extend(node.operands)
+        self._indexed = {_root(node) for node in body.walk() if _is_indexed(node)}
+        """Variables that may change by an index."""
         for node in body.walk():
             is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in (
                 "++",
@@ -72,8 +76,6 @@ class Choices:
                 target = bare(node.operands[0])
                 is_whole = target.kind is NodeKind.DECL_REF
                 self._given.get(_root(target), []).append(node.operands[1] if is_whole else None)
-            elif node.kind is NodeKind.MEMBER_REF and node.type.form is Form.ARRAY:
-                self._given.pop(_root(node), None)  # it may change by an index
 
     # -- conditions -------------------------------------------------------------------------------
 
@@ -151,7 +153,7 @@ class Choices:
             return number if number < _MODULUS else None
         if node.kind is NodeKind.CAST and node.type.form is Form.INTEGER and node.type.nbytes >= 4:
             return self.constant(node.operands[0])
-        if node.kind is NodeKind.UNARY_OPERATOR and node.operator in ("-", "~"):
+        if node.kind is NodeKind.UNARY_OPERATOR and node.operator in ("-", "~") and node.type.nbytes == 4:
             of = self.constant(node.operands[0])
             return None if of is None else (-of if node.operator == "-" else ~of) % _MODULUS
         return None
@@ -190,7 +192,9 @@ class Choices:
                 sizes[named[0][2] if named and named[0] else ""] = value
                 continue
             ids = [each[2] for each in named if each is not None and each[1] == "local_id"]
-            if None in named or len(ids) != 1 or value <= 0 or int(ids[0]) in found:
+            # All of different dimensions: no product is larger than a work-group.
+            is_small = 0 < value < _FACTOR_MAX and len({each and each[2] for each in named}) == len(named)
+            if None in named or len(ids) != 1 or not is_small or int(ids[0]) in found:
                 return None
             found.add(int(ids[0]))
             if is_last and (len(product) != 1 or value != 1):
@@ -227,7 +231,7 @@ class Choices:
                 return ("number", self._tree.source(node))
             case NodeKind.DECL_REF:
                 is_value = node.declaration in self._parameters and node.type.form in _VALUES
-                if not is_value and node.declaration not in self._given:
+                if node.declaration in self._indexed or not (is_value or node.declaration in self._given):
                     return None
                 variables.add(node.declaration)
                 return ("variable", node.declaration)
@@ -290,6 +294,13 @@ def _compared_with(node: SyntaxNode, constant: object) -> tuple[SyntaxNode, str,
     if number is None or left.type.form is not Form.INTEGER:
         return None
     return left, node.operator, number
+
+
+def _is_indexed(node: SyntaxNode) -> bool:
+    """Whether it is a part of a variable of which an index chooses some."""
+    if node.kind is NodeKind.ARRAY_SUBSCRIPT:
+        return node.operands[0].type.form is Form.VECTOR
+    return node.kind is NodeKind.MEMBER_REF and node.type.form is Form.ARRAY
 
 
 def _root(node: SyntaxNode) -> int:

@@ -289,6 +289,21 @@ def test_a_kernel_that_does_anything_else_with_a_result_does_not_append(argument
     )
 
 
+@pytest.mark.parametrize(
+    ("own", "body"),
+    [
+        ("uint atomic_inc(volatile global int *p) { return 7; }", "out[atomic_inc(n)] = 1;"),
+        (
+            "void vstore2(int2 x, int i, global int *p) { p[i] = 3; }",
+            "vstore2((int2)(1), atomic_inc(n), out);",
+        ),
+    ],
+)
+def test_a_kernel_that_calls_its_own_functions_of_such_names_does_not_append(own: str, body: str) -> None:
+    source = f"__attribute__((overloadable)) {own} kernel void k({INTS}) {{ {body} }}"
+    assert not model_of(source, options="-cl-std=CL3.0").appends
+
+
 def test_a_helper_that_appends_keeps_its_kernels_whole() -> None:
     model = model_of(
         "int next(volatile global int *n) { return atomic_inc(n); }"

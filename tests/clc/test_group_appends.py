@@ -89,6 +89,10 @@ TWICE = (
     .replace("= v;", "= v; else f[second + slot] = v;")
 )
 
+THREE = re.sub(r"\bcount\b", "lm[1]", re.sub(r"\bbase\b", "lm[2]", COUNTED)).replace(
+    "local uint lm[1], lm[2];", ""
+)
+
 
 def changed(text: str, *changes: tuple[str, str]) -> str:
     """A text with changes, each of which is found."""
@@ -363,6 +367,51 @@ REFUSED = {
     "the count may be another place": re.sub(r"\bcount\b", "lm[0]", COUNTED)
     .replace("uint lm[0], ", "uint ")
     .replace("uint slot", "lm[v] = 3; uint slot"),
+    "a pointer to another element leads to the count": changed(
+        THREE, ("if (lid == 0) lm[2]", "local uint *q = lm; q[1] = 7; if (lid == 0) lm[2]")
+    ),
+    "the pointer to both moves": changed(THREE, ("if (keep) out", "lm++; if (keep) out")),
+    "an index below 0 leads to the count": changed(
+        THREE, ("if (lid == 0) lm[2]", "(lm + 2)[-1] = 7; if (lid == 0) lm[2]")
+    ),
+    "another sets the count while it is added": changed(
+        COUNTED,
+        (
+            "if (lid == 0) base = atomic_add(n, count);",
+            "if (get_local_id(1) == 0) { if (lid == 0) base = atomic_add(n, count); else count = 0; }",
+        ),
+    ),
+    "an id is lost in 32 bits": changed(COUNTED, ("if (lid == 0) base", "if ((lid << 30) == 0) base")),
+    "an id times a size again and again": changed(
+        COUNTED,
+        ("if (lid == 0) base", "uint s = get_local_size(0); if (lid * s * s * s * s == 0) base"),
+    ),
+    "less than none was counted": changed(
+        COUNTED,
+        ("local uint count", "local int count"),
+        ("if (lid == 0) base", "if (lid == 0 && 0 - count > 0) base"),
+    ),
+    "what was counted is lost in 32 bits": changed(
+        COUNTED, ("if (lid == 0) base", "if (lid == 0 && (count << 30) > 0) base")
+    ),
+    "a barrier with flags that are computed": COUNTED.replace(
+        "CLK_LOCAL_MEM_FENCE", "m ? 0 : 0 | CLK_LOCAL_MEM_FENCE | 0"
+    ),
+    "a switch leads into the middle": changed(
+        COUNTED,
+        ("; uint lid", "; switch (m) { case 0: { uint lid"),
+        ("if (keep) out", "{ case 1: ; } if (keep) out"),
+        ("= v;", "= v; } }"),
+    ),
+    "the condition is of a vector that an index changes": changed(
+        COUNTED,
+        ("if (lid == 0) count", "int2 x = (int2)(v, g); if (lid == 0) count"),
+        ("if (keep) slot", "if (x.y > 3) slot"),
+        ("if (keep) out", "x[1] = 9; if (x.y > 3) out"),
+    ),
+    "the slot changes in parentheses": changed(COUNTED, ("if (keep) out", "(slot)++; if (keep) out")),
+    "the slot is assigned in parentheses": changed(COUNTED, ("if (keep) out", "((slot)) = 3; if (keep) out")),
+    "the scanned slot changes in parentheses": changed(SCANNED, ("if (keep)", "(slot)++; if (keep)")),
     "the count is handed to a pointer": changed(
         COUNTED, ("uint slot", "local uint *q = &count; *q = 3; uint slot")
     ),
@@ -494,6 +543,12 @@ def test_a_kernel_that_adds_once_for_each_work_group_may_be_split(body: str) -> 
     model = kernel(body)
     assert model.why_whole == ""
     assert model.appends and all(append.stores for append in model.appends)
+
+
+def test_a_function_of_the_programs_own_counts_in_its_own_way() -> None:
+    own = "__attribute__((overloadable)) uint atomic_inc(volatile local uint *p) { return 7; }"
+    source = f"{own} kernel void k({ARGUMENTS}) {{ {COUNTED} }}"
+    assert not compile_source(source, "-cl-std=CL3.0", language=LANGUAGE).kernels[0].appends
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
