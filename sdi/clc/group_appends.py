@@ -9,7 +9,7 @@ from __future__ import annotations
 from sdi.clc.append_sites import KernelText, Site
 from sdi.clc.covering import Refused
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, callee_of
-from sdi.clc.group_parts import ADDS, CONVERSIONS, NOT_WAITED, GroupParts, Round, collective, is_direct
+from sdi.clc.group_parts import ADDS, CONVERSIONS, NOT_WAITED, GroupParts, Round
 from sdi.clc.linear import ONE, Linear, Symbol
 from sdi.clc.local_places import AFTER, BEFORE, GroupBlock, LocalAccess, LocalPlace, LocalPlaces
 from sdi.clc.work_item_choices import Choices, Chosen, bare
@@ -44,15 +44,7 @@ class GroupAppends:
     def is_one(self, call: SyntaxNode) -> bool:
         """Whether the result of an addition goes to all work-items of a group."""
         target = self._target(call)
-        if target is None:
-            return False
-        if target.type.space is Space.LOCAL:
-            return True
-        return target.kind is NodeKind.DECL_REF and any(
-            bare(each.children[1]).declaration == target.declaration
-            for each in self._text.body.walk()
-            if (found := collective(self._text.tree, each)) is not None and found[1] == "broadcast"
-        )
+        return target is not None and target.type.space is Space.LOCAL
 
     def sites(self, call: SyntaxNode) -> list[Site]:
         """What it hands out: to all together, and to each work-item if that is known.  Raises Refused."""
@@ -68,21 +60,18 @@ class GroupAppends:
         one, others = self._round(call)
         self._follow_reads(one)
         addend = None if callee.name.endswith("_inc") else self._locals.linear(call.children[2])
-        symbols = [key for key in addend or () if len(key) == 1 and key[0].kind in ("local", "total")]
+        symbols = [key for key in addend or () if len(key) == 1 and key[0].kind == "local"]
         if addend is None or len(addend) != 1 or not symbols or addend[symbols[0]] <= 0:
             raise Refused(
                 "and adds for a work-group what is not counted in local memory, or changes too early"
             )
         if not all(self.is_more_than(*part, addend) for part in others):
             raise Refused("and not surely by one work-item of each group")
-        total, times = symbols[0][0], addend[symbols[0]]
-        if (total.text == "sub") != one.chosen.is_sub_group:
-            raise Refused("and adds for another group than it was counted for")
-        self._require_natural(total, one)
+        place, times = self._place_of[symbols[0][0]], addend[symbols[0]]
+        self._require_natural(place, one)
         result = Symbol("place", call.begin)
         self._follow_result(one, result)
-        chosen = one.chosen
-        flat = () if chosen.is_sub_group else tuple(d for d in range(3) if not self._is_alone(d, chosen))
+        flat = tuple(dim for dim in range(3) if not self._is_alone(dim, one.chosen))
         statements = one.block.statements
         whole = Site(
             call,
@@ -100,7 +89,7 @@ class GroupAppends:
         )
         found: list[Site] = []
         try:
-            found = list(self._parts.items(whole, one, total, self._place_of.get(total), times))
+            found = list(self._parts.items(whole, one, place, times))
         except Refused as why:
             self.why = str(why)
         whole.is_small = bool(found) and all(list(each.addend) == [ONE] for each in found)
@@ -108,7 +97,7 @@ class GroupAppends:
             each.kind is NodeKind.RETURN and each.begin < statements[one.at].begin
             for each in self._text.body.walk()
         )
-        if not (is_left or chosen.is_sub_group):  # all work-items are there to store
+        if not is_left:  # all work-items are there to store
             found.append(whole)
         if not found:
             raise Refused(self.why)
@@ -150,7 +139,7 @@ class GroupAppends:
                 node = above
             else:
                 raise Refused("where it is not clear what follows")
-        if branch is None or len({each.is_sub_group for each in choices}) > 1:
+        if branch is None:
             raise Refused("and not surely by one work-item of each group")
         outside: SyntaxNode | None = above
         while (outside := self._text.parents.get(id(outside))) is not None:
@@ -159,7 +148,7 @@ class GroupAppends:
         dims = frozenset[int]().union(*[each.dims for each in choices])
         if len(dims) < sum([len(each.dims) for each in choices]):
             raise Refused("and not surely by one work-item of each group")
-        one = Chosen(dims, all(each.is_first for each in choices), choices[0].is_sub_group)
+        one = Chosen(dims, all(each.is_first for each in choices))
         block = GroupBlock(self._text.tree, above, self._text.parents)
         found = Round(call, statement, block, block.position(call), one, branch)
         if block.leaves(found.at, found.at):
@@ -196,7 +185,7 @@ class GroupAppends:
         if form is None or form.keys() != total.keys():
             return False
         ((key, times),) = form.items()
-        return times == 1 and len(key) == 1 and key[0].kind in ("local", "total")
+        return times == 1 and len(key) == 1 and key[0].kind == "local"
 
     def _is_alone(self, dim: int, chosen: Chosen) -> bool:
         return dim in chosen.dims or (self._required is not None and self._required[dim] == 1)
@@ -266,18 +255,13 @@ class GroupAppends:
         is_value = other.by.operator == "=" and other.by.operands[1].begin <= access.node.begin < other.by.end
         return other.what == "write" and (is_value or access.node.end <= other.by.begin)
 
-    def _require_natural(self, total: Symbol, one: Round) -> None:
+    def _require_natural(self, place: LocalPlace, one: Round) -> None:
         """Raise Refused where what is added for a group may be less than 0."""
-        if total.kind == "total":
-            (given,) = self._parts.totals[total].children[1:]
-            is_natural = self._is_natural(given)
-        else:
-            place = self._place_of[total]
-            accesses = self._places.of(place)
-            nodes = [each.node for each in accesses if each.what == "read"]
-            is_natural = nodes[0].type.unsigned or all(
-                self._keeps_natural(each) for each in accesses if each.by is not one.statement
-            )
+        accesses = self._places.of(place)
+        nodes = [each.node for each in accesses if each.what == "read"]
+        is_natural = nodes[0].type.unsigned or all(
+            self._keeps_natural(each) for each in accesses if each.by is not one.statement
+        )
         if not is_natural:
             raise Refused("and may add less than nothing: what it adds should be unsigned")
 
@@ -302,14 +286,8 @@ class GroupAppends:
     def _follow_result(self, one: Round, result: Symbol) -> None:
         """Have the expressions known that are the result, which all work-items see.  Raises Refused."""
         target = bare(one.statement.operands[0])
-        if target.type.space is Space.LOCAL and not one.chosen.is_sub_group:
-            self._follow_local_result(one, target, result)
-        elif target.kind is NodeKind.DECL_REF and target.declaration not in self._text.parameters:
-            self._follow_told_result(one, target, result)
-        else:
+        if target.type.space is not Space.LOCAL:
             raise Refused("and keeps a group's first place where it is not followed")
-
-    def _follow_local_result(self, one: Round, target: SyntaxNode, result: Symbol) -> None:
         place = self._places.place(target)
         accesses = self._places.of(place) if place is not None else []
         if place is None or any(each.place.element is None or each.what == "other" for each in accesses):
@@ -335,63 +313,3 @@ class GroupAppends:
             if version == one.at:
                 self._locals.known[id(access.node)] = {(result,): 1}
                 self.results.append(access.node)
-
-    def _follow_told_result(self, one: Round, target: SyntaxNode, result: Symbol) -> None:
-        """The result is in a variable of one work-item, which tells the others."""
-        variable, block = target.declaration, one.block
-        uses = [
-            each
-            for each in self._text.body.walk()
-            if each.kind is NodeKind.DECL_REF and each.declaration == variable and each is not target
-        ]
-        level = "sub" if one.chosen.is_sub_group else "work"
-        told: tuple[int, SyntaxNode] | None = None
-        for number in range(one.at + 1, len(block.statements)):
-            for call in block.statements[number].walk():
-                if collective(self._text.tree, call) == (level, "broadcast") and any(
-                    each is bare(call.children[1]) for each in uses
-                ):
-                    told = told or (number, call)
-        is_plain = told is not None and one.chosen.is_first and is_direct(block.statements[told[0]], told[1])
-        if (
-            told is None
-            or not is_plain
-            or any(self.choices.constant(each) != 0 for each in told[1].children[2:])
-        ):
-            raise Refused("and it is not followed how others of the group get to know their first place")
-        number, call = told
-        statement = block.statements[number]
-        again = bare(statement.operands[0]) if statement.operator == "=" else None
-        self._locals.known[id(call)] = {(result,): 1}
-        if again is None:
-            self.results.append(call)
-        elif again.kind is not NodeKind.DECL_REF or again.type.space is Space.LOCAL:
-            raise Refused("and keeps a group's first place where it is not followed")
-        else:
-            self._text.account(call)
-            self._text.account(again)
-        for use in uses:
-            is_written = self._is_assigned(use)
-            if use is bare(call.children[1]) or use is again:
-                self._text.account(use)
-            elif use.end <= block.statements[one.at].begin and is_written:
-                continue
-            elif again is None or again.declaration != variable:
-                raise Refused("and uses a group's first place in another way too")
-        if again is None:
-            return
-        for use in self._text.body.walk():
-            if use.kind is not NodeKind.DECL_REF or use.declaration != again.declaration or use is again:
-                continue
-            if use is bare(call.children[1]) or use is target:
-                continue
-            at, is_written = block.position(use), self._is_assigned(use)
-            if at == AFTER or (is_written and at >= one.at) or not (is_written or at > number):
-                raise Refused("and uses a group's first place in another way too")
-            if not is_written:
-                self._locals.known[id(use)] = {(result,): 1}
-                self.results.append(use)
-
-    def _is_assigned(self, use: SyntaxNode) -> bool:
-        above = self._text.parents[id(use)]
-        return above.operator == "=" and above.operands[0] is use

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sdi.clc.append_sites import KernelText, Site
 from sdi.clc.covering import Refused
-from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, callee_of
 from sdi.clc.linear import ONE, Linear, Symbol, changed_by, changed_by_itself
 from sdi.clc.local_places import AFTER, BEFORE, GroupBlock, LocalAccess, LocalPlace, LocalPlaces
 from sdi.clc.work_item_choices import Choices, Chosen, Fact, Key, bare
@@ -20,23 +20,20 @@ ADDS = re.compile(r"(?:(?:atomic|atom)_(?:add|inc)|atomic_fetch_add(?:_explicit)
 """Functions whose results are places."""
 CONVERSIONS = frozenset({NodeKind.PAREN, NodeKind.UNEXPOSED, NodeKind.CAST})
 NOT_WAITED = "and the work-items of a group may not have waited for each other"
-_COLLECTIVE = re.compile(r"(work|sub)_group_(scan_exclusive_add|scan_inclusive_add|reduce_add|broadcast)\Z")
 _LARGE = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class CountedPart:
-    """What a work-item adds for itself, its result in a variable of its own.  ``addend``: None for 1.
+    """What a work-item adds for itself in local memory, its result in a variable of its own.
 
-    ``to``: the place in local memory, or whether a sub-group counts.
+    ``addend``: None for 1.
     """
 
     call: SyntaxNode
     statement: SyntaxNode
     variable: int
     addend: SyntaxNode | None
-    to: LocalPlace | bool
-    is_inclusive: bool = False
 
     @property
     def symbol(self) -> Symbol:
@@ -56,14 +53,13 @@ class Round:
 
 
 class GroupParts:
-    """Of one kernel.  ``totals``: calls that add up what all of a group give."""
+    """Of one kernel."""
 
     def __init__(self, text: KernelText, choices: Choices, places: LocalPlaces) -> None:
         self._text = text
         self._locals = text.locals
         self._choices = choices
         self._places = places
-        self.totals: dict[Symbol, SyntaxNode] = {}
         self._parts = list(self._find_parts())
 
     def _find_parts(self) -> Iterator[CountedPart]:
@@ -73,22 +69,9 @@ class GroupParts:
             if callee is None or not ADDS.match(callee.name) or access.place.element is None:
                 continue
             addend = None if callee.name.endswith("_inc") else access.by.children[2]
-            yield from self._part(access.by, addend, access.place)
-        for node in self._text.body.walk():
-            if (found := collective(self._text.tree, node)) is None or found[1] == "broadcast":
-                continue
-            if found[1] == "reduce_add":
-                if node.type.form is Form.INTEGER and node.type.nbytes >= 4:
-                    symbol = Symbol("total", node.begin, found[0])
-                    self._locals.known[id(node)] = {(symbol,): 1}
-                    self.totals[symbol] = node
-            else:
-                is_inclusive = found[1] == "scan_inclusive_add"
-                yield from self._part(node, node.children[1], found[0] == "sub", is_inclusive)
+            yield from self._part(access.by, addend)
 
-    def _part(
-        self, call: SyntaxNode, addend: SyntaxNode | None, to: LocalPlace | bool, is_inclusive: bool = False
-    ) -> Iterator[CountedPart]:
+    def _part(self, call: SyntaxNode, addend: SyntaxNode | None) -> Iterator[CountedPart]:
         node = call
         while (above := self._text.parents[id(node)]).kind in CONVERSIONS and len(above.operands) == 1:
             if above.type.form is not Form.INTEGER or above.type.nbytes < 4:
@@ -105,14 +88,11 @@ class GroupParts:
             if is_own and target.type.form is Form.INTEGER and target.type.nbytes >= 4:
                 variable = target.declaration
         if variable and not self._locals.is_shared(variable):
-            yield CountedPart(call, statement, variable, addend, to, is_inclusive)
+            yield CountedPart(call, statement, variable, addend)
 
-    def items(
-        self, whole: Site, one: Round, total: Symbol, place: LocalPlace | None, times: int
-    ) -> Iterator[Site]:
+    def items(self, whole: Site, one: Round, place: LocalPlace, times: int) -> Iterator[Site]:
         """A site for each part of what was counted.  Raises Refused where that is not surely all of it."""
-        parts = self._scans(one, total) if place is None else self._counts(one, place)
-        for part in parts:
+        for part in self._counts(one, place):
             yield self._item(whole, one, part, times)
 
     def _counts(self, one: Round, place: LocalPlace) -> list[CountedPart]:
@@ -164,7 +144,7 @@ class GroupParts:
             if above.kind is NodeKind.IF and above.operands[1] is node:
                 for part in self._choices.parts(above.operands[0], True):
                     chosen = self._choices.chosen(*part)
-                    if chosen is None or not chosen.is_first or chosen.is_sub_group:
+                    if chosen is None or not chosen.is_first:
                         return False
             elif above.kind is not NodeKind.COMPOUND and above.operator != ",":
                 is_chain = above.operator == "=" and above.operands[1] is node
@@ -172,46 +152,6 @@ class GroupParts:
                     return False
             node = above
         return True
-
-    def _scans(self, one: Round, total: Symbol) -> list[CountedPart]:
-        """Those by functions of groups, which go together with a sum."""
-        of = self.totals[total]
-        (given,) = of.children[1:]
-        fact = self._choices.fact(given, True)
-        if fact is None or not self._is_at_top(one, of):
-            raise Refused("and what a group adds up is not followed")
-        found = []
-        for part in self._parts:
-            if part.to is not (total.text == "sub") or not self._is_at_top(one, part.call):
-                continue
-            same = self._choices.fact(part.call.children[1], True)
-            if same is not None and same.key == fact.key:
-                found.append(part)
-        if not found:
-            raise Refused("and what a group adds up is not what work-items store")
-        first = min(one.block.position(each) for each in (of, *[part.call for part in found]))
-        if fact.variables & changed_by(one.block.statements[first:]):
-            raise Refused("and changes what it adds, or where, before it stores")
-        if one.block.leaves(first, one.at):
-            raise Refused("and a work-item may leave between what it counts and stores")
-        return found
-
-    def _is_at_top(self, one: Round, call: SyntaxNode) -> bool:
-        at = one.block.position(call)
-        if at in (BEFORE, AFTER) or at >= one.at:
-            return False
-        statement = one.block.statements[at]
-        if statement.kind is NodeKind.DECL_STATEMENT:
-            return any(
-                len(each.operands) == 1 and self._is_value(each.operands[0], call)
-                for each in statement.operands
-            )
-        return is_direct(statement, call)
-
-    def _is_value(self, value: SyntaxNode, call: SyntaxNode) -> bool:
-        while value is not call and value.kind in CONVERSIONS and len(value.operands) == 1:
-            value = value.operands[0]
-        return value is call
 
     def _item(self, whole: Site, one: Round, part: CountedPart, times: int) -> Site:
         block, facts = one.block, self._path(one, part.statement)
@@ -234,7 +174,7 @@ class GroupParts:
             raise Refused("and may add less than nothing: what it adds should be unsigned")
         loads = {each.number for each in self._locals.symbols(addend) if each in self._locals.loads}
         conditions = frozenset(each.key for each in facts)
-        self._follow_slot(one, part, conditions, addend)
+        self._follow_slot(one, part, conditions)
         return replace(
             whole,
             addend={key: value * times for key, value in addend.items()},
@@ -272,11 +212,9 @@ class GroupParts:
             node = above
         return found
 
-    def _follow_slot(self, one: Round, part: CountedPart, conditions: frozenset[Key], addend: Linear) -> None:
+    def _follow_slot(self, one: Round, part: CountedPart, conditions: frozenset[Key]) -> None:
         """Have what a work-item counted known where it looks at it."""
         form: Linear = {(part.symbol,): 1}
-        if part.is_inclusive:
-            form = {**addend, (part.symbol,): 1}
         sharing = [
             each for each in self._parts if each.variable == part.variable and each.call is not part.call
         ]
@@ -318,29 +256,3 @@ class GroupParts:
             statement.end <= part.statement.begin and self._text.parents[id(statement)] is one.block.node
         )
         return {part.variable: number} if number is not None and number >= _LARGE and is_before else {}
-
-
-def collective(tree: Tree, node: SyntaxNode) -> tuple[str, str] | None:
-    """Of which group it is a function ("work" or "sub"), and which."""
-    callee = callee_of(node) if node.kind is NodeKind.CALL else None
-    if callee is None or callee.declaration in tree.functions:
-        return None
-    found = _COLLECTIVE.match(callee.name)
-    return (found[1], found[2]) if found else None
-
-
-def is_direct(statement: SyntaxNode, call: SyntaxNode) -> bool:
-    """Whether a statement is nothing but a declaration by a call's value, or its assignment."""
-    value = _value_of(statement)
-    while value is not None and value is not call:
-        is_converted = value.kind in CONVERSIONS and len(value.operands) == 1 and value.type.nbytes >= 4
-        value = value.operands[0] if is_converted else None
-    return value is call
-
-
-def _value_of(statement: SyntaxNode) -> SyntaxNode | None:
-    if statement.kind is NodeKind.DECL_STATEMENT and len(statement.operands) == 1:
-        declared = statement.operands[0]
-        return declared.operands[0] if len(declared.operands) == 1 else None
-    is_assignment = statement.kind is NodeKind.BINARY_OPERATOR and statement.operator == "="
-    return statement.operands[1] if is_assignment else None

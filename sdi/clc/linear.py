@@ -13,9 +13,7 @@ from typing import NamedTuple
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)[uUlL]*\Z")
-_IDS = re.compile(
-    r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z|get_(local_linear|sub_group_local)_id\Z"
-)
+_IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z|get_local_linear_id\Z")
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
 _STEPS = frozenset({"++", "--", "x++", "x--", "&"})
 _AROUND = frozenset({NodeKind.INIT_LIST, NodeKind.UNEXPOSED, NodeKind.PAREN})

@@ -15,7 +15,6 @@ from sdi.clc.frontend.builtins import Action, action_of
 from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Tree, callee_of
 
 _BARRIERS = re.compile(r"(work_group_)?barrier\Z")
-_SUB_BARRIERS = re.compile(r"(work_group_|sub_group_)?barrier\Z")
 BEFORE = -1
 AFTER = 1 << 30
 _NEGATIVE = 1 << 31
@@ -57,12 +56,12 @@ class LocalPlaces:
         self._parents = parents
         self._constant = constant
         self._functions = tree.functions
-        self.types = {
+        declared = {
             node.declaration: node.type
             for node in body.walk()
             if node.kind is NodeKind.VAR_DECL and node.type.space is Space.LOCAL
         }
-        roots = {*self.types, *pointers}
+        roots = {*declared, *pointers}
         copies_later = "async_work_group" in tree.text
         self.accesses = [
             self._access(node, copies_later)
@@ -162,16 +161,13 @@ class GroupBlock:
     ``is_repeated``: it is in a loop.
     """
 
-    def __init__(
-        self, tree: Tree, node: SyntaxNode, parents: Mapping[int, SyntaxNode], of_sub_group: bool = False
-    ) -> None:
+    def __init__(self, tree: Tree, node: SyntaxNode, parents: Mapping[int, SyntaxNode]) -> None:
         self.node = node
         self.statements = node.children
-        pattern = _SUB_BARRIERS if of_sub_group else _BARRIERS
         self._barriers = [
             number
             for number, each in enumerate(self.statements)
-            if each.kind is NodeKind.CALL and _is_barrier(tree, each, pattern)
+            if each.kind is NodeKind.CALL and _is_barrier(tree, each)
         ]
         outermost = above = node
         while (found := parents.get(id(above))) is not None:
@@ -220,9 +216,9 @@ def _leaves(statement: SyntaxNode, is_inner: bool = False) -> bool:
     return any(_leaves(each, is_inner) for each in statement.children)
 
 
-def _is_barrier(tree: Tree, call: SyntaxNode, names: re.Pattern[str]) -> bool:
+def _is_barrier(tree: Tree, call: SyntaxNode) -> bool:
     callee = callee_of(call)
-    if callee is None or callee.declaration in tree.functions or not names.match(callee.name):
+    if callee is None or callee.declaration in tree.functions or not _BARRIERS.match(callee.name):
         return False
     flags = tree.source(call.children[1]) if len(call.children) > 1 else ""
     return _orders_local(flags)

@@ -36,14 +36,10 @@ class Fact(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Exactly one work-item of those that differ in ``dims`` alone; ``is_first``: the one with ids of 0.
-
-    ``is_sub_group``: of each sub-group.
-    """
+    """Exactly one work-item of those that differ in ``dims`` alone; ``is_first``: the one with ids of 0."""
 
     dims: frozenset[int]
     is_first: bool
-    is_sub_group: bool = False
 
 
 class Choices:
@@ -173,8 +169,6 @@ class Choices:
             form = scaled(form, -1)
         if form == {(Symbol("call", 0, "get_local_linear_id()"),): 1}:
             return Chosen(frozenset({0, 1, 2}), True)
-        if form == {(Symbol("call", 0, "get_sub_group_local_id()"),): 1}:
-            return Chosen(frozenset(), True, True)
         for last in (form, scaled(form, -1)):
             dims = self._dims(last, is_last=True)
             if dims is not None:

@@ -224,21 +224,6 @@ APPENDS = {
     "gathered by a copy of the number": changed(
         GATHERED, (STEP, "uint t = count; " + STEP.replace("count", "t"))
     ),
-    "scanned": SCANNED,
-    "scanned with its own, from 1 on": changed(SCANNED, ("scan_exclusive", "scan_inclusive")),
-    "scanned numbers": changed(
-        SCANNED,
-        ("int keep = v > 3", "uint keep = v & 3"),
-        ("if (keep) out[base + slot]", "for (uint i = 0; i < keep; i++) out[base + slot + i]"),
-    ),
-    "told": TOLD.replace(
-        "uint slot = work_group_scan_inclusive_add(keep) - keep,",
-        "uint slot = work_group_scan_exclusive_add(keep),",
-    ),
-    "scanned with its own": changed(
-        SCANNED, ("scan_exclusive", "scan_inclusive"), ("base + slot", "base + slot - 1")
-    ),
-    "sub-groups": SUB,
 }
 REFUSED = {
     **{f"barrier {k} is missing": nth(COUNTED, B, k, "") for k in range(3)},
@@ -248,7 +233,6 @@ REFUSED = {
     },
     **{f"barrier {k} is not for all": nth(COUNTED, B, k, "if (v > 2) " + B) for k in range(3)},
     **{f"gathered without barrier {k}": nth(GATHERED, B, k, "") for k in range(1, 3)},
-    "scanned without a barrier": changed(SCANNED, (B, "")),
     "not set to 0": changed(COUNTED, ("if (lid == 0) count = 0;", "")),
     "set to 1": changed(COUNTED, ("count = 0", "count = 1")),
     "not surely set to 0": changed(COUNTED, ("if (lid == 0) count = 0", "if (lid == 0 && v) count = 0")),
@@ -411,7 +395,6 @@ REFUSED = {
     ),
     "the slot changes in parentheses": changed(COUNTED, ("if (keep) out", "(slot)++; if (keep) out")),
     "the slot is assigned in parentheses": changed(COUNTED, ("if (keep) out", "((slot)) = 3; if (keep) out")),
-    "the scanned slot changes in parentheses": changed(SCANNED, ("if (keep)", "(slot)++; if (keep)")),
     "the count is handed to a pointer": changed(
         COUNTED, ("uint slot", "local uint *q = &count; *q = 3; uint slot")
     ),
@@ -507,34 +490,9 @@ REFUSED = {
         ("if (v > 3) tmp[atomic_inc(&count)] = v", "atomic_add(&count, v)"),
     ),
     "the place itself is stored": changed(GATHERED, ("= tmp[i]", "= base + i")),
-    "scanned otherwise": changed(SCANNED, ("reduce_add(keep)", "reduce_add(v > 2)")),
-    "scanned, changed between": changed(SCANNED, ("uint total", "keep = v > 5; uint total")),
-    "scanned, changed later": changed(SCANNED, ("if (keep)", "keep = v > 5; if (keep)")),
-    "scanned, the greatest": changed(SCANNED, ("reduce_add", "reduce_max")),
-    "scanned, others store": changed(SCANNED, ("if (keep)", "if (v > 2)")),
-    "scanned less than none": changed(
-        SCANNED,
-        ("int keep = v > 3", "int keep = v"),
-        ("if (keep) out[base + slot]", "for (int i = 0; i < keep; i++) out[base + slot + i]"),
-    ),
-    "scanned by sub-groups": changed(SCANNED, ("work_group_scan", "sub_group_scan")),
-    "added up by sub-groups": changed(SCANNED, ("work_group_reduce", "sub_group_reduce")),
-    "one of each sub-group adds": changed(SCANNED, ("get_local_id(0)", "get_sub_group_local_id()")),
-    "counted by groups, added by sub-groups": changed(
-        COUNTED,
-        ("count, base;", "count; uint base = 0;"),
-        ("if (lid == 0) base", "if (get_sub_group_local_id() == 0) base"),
-        ("if (keep) out[base", "uint b = sub_group_broadcast(base, 0); if (keep) out[b"),
-    ),
-    "told by another": changed(TOLD, ("(base, 0)", "(base, 1)")),
-    "told before": changed(
-        TOLD,
-        ("if (get_local_id(0) == 0) base = atomic_add(n, total);", ""),
-        ("if (keep == 1)", "if (get_local_id(0) == 0) base = atomic_add(n, total); if (keep == 1)"),
-    ),
-    "told, and used by one": changed(SUB, ("if (keep)", "f[g] = base; if (keep)")),
-    "told, and stored": changed(SUB, ("if (keep)", "f[g] = b; if (keep)")),
-    "told to some": changed(TOLD, ("base = work_group_broadcast", "if (v) base = work_group_broadcast")),
+    "summed up by functions of work-groups": SCANNED,
+    "and told by one": TOLD,
+    "summed up by functions of sub-groups": SUB,
 }
 
 
@@ -578,7 +536,6 @@ def test_what_is_found_of_one_addition_for_each_work_group() -> None:
         ("the first of all dimensions", "", ()),
         ("the first of two dimensions", "", (2,)),
         ("the last", "", (1, 2)),
-        ("sub-groups", "", ()),
     ],
 )
 def test_in_which_dimensions_work_groups_must_be_flat(
