@@ -44,6 +44,24 @@ kernel void compact(volatile global uint *found, global uint *out, uint mask, in
         out[atomic_inc(found)] = i;
 }
 
+kernel void grouped(volatile global uint *found, global uint *out, uint mask, int rounds)
+{
+    local uint count, base;
+    uint i = get_global_id(0), slot;
+    if (get_local_id(0) == 0)
+        count = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    bool keep = !(hash(i, rounds) & mask);
+    if (keep)
+        slot = atomic_inc(&count);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0)
+        base = atomic_add(found, count);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (keep)
+        out[base + slot] = i;
+}
+
 kernel void limited(volatile global uint *found, global uint *out, uint mask, int rounds, uint limit)
 {
     uint i = get_global_id(0);
@@ -71,6 +89,7 @@ def cases(size: int) -> dict[str, tuple[str, int, tuple[np.uint32, ...]]]:
     return {
         "without": ("plain", every, ()),
         "compaction, 1 of 16": ("compact", 15, ()),
+        "once for each group": ("grouped", 15, ()),
         "below a limit": ("limited", 255, (np.uint32(size),)),
         "search, no hit": ("search", every, (np.uint32(0xDEADBEEF),)),
         "search, always hits": ("search", 4095, (np.uint32(7),)),
@@ -101,7 +120,7 @@ def measure(size: int, launches: int, rounds: int) -> dict[str, object]:
             took.append(time.perf_counter() - start)
         total = time.perf_counter() - begin
         result = 0
-        if kernel_name in ("compact", "limited"):
+        if kernel_name in ("compact", "grouped", "limited"):
             items = np.empty(int(count[0]), np.uint32)
             cl.enqueue_copy(queue, items, out)
             result = int(
