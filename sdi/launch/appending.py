@@ -124,7 +124,7 @@ class Appender:
         kernel = binding.kernel
         if kernel.was_tried:
             kernel.was_tried = False
-            kernel.attempts.undone += 1
+            kernel.attempts.is_undone()
             return RanChunk((yield from self._one_by_one(binding, number, where, everyone, issue)), None)
         before = binding.launch_plan.chunks[number].states()
         started = self._issuer.start(binding, number, where, issue)
@@ -139,21 +139,21 @@ class Appender:
         if kernel.model.watched:
             changed = _changed_by(counts)
             if changed <= 1:
-                attempts.stood += 1
+                attempts.stands()
                 tickets = [*started.tickets, *self._issuer.finish(started, issue)]
                 return RanChunk(tickets, None if changed else (), self._kept(binding, started, before, ()))
         else:
             found = self._counted(binding, started, counts)
             pieces = None if found is None or bases is None else self._pieces(binding, started, found, bases)
             if found is not None and pieces is not None:
-                attempts.stood += 1
+                attempts.stands()
                 plan = binding.launch_plan
                 plan.history.after_ns[len(plan.groups)] = len(plan.chunks) * self._after_ns(started, pieces)
                 moved = [ticket for each in pieces for ticket in self._move(started, each, issue)]
                 tickets = [*started.tickets, *moved, *self._issuer.finish(started, issue)]
                 begins = [int(each.before[0]) if each.before.size else 0 for each in found]
                 return RanChunk(tickets, _appended(pieces), self._kept(binding, started, before, begins))
-        attempts.undone += 1
+        attempts.is_undone()
         self._issuer.undo(started)
         return RanChunk((yield from self._one_by_one(binding, number, where, everyone, issue)), None)
 

@@ -19,6 +19,8 @@ _ASSIGNMENTS_MAX = 256
 _GROUPS_BITS_MAX = 3 * 64
 _RUNS_MAX = 8
 """After so many runs that took the times of other ways on trust, these are found out anew."""
+_LASTING = 16
+"""What so many launches have shown says enough: kernels change their ways."""
 _LONGEST_NS = 1e15
 _COUNT_MAX = 1 << 53
 _TEXT_MAX = 4096
@@ -70,19 +72,41 @@ class Attempts:
     """Launches that members began without knowing whether the result would be one of a single device.
 
     ``stood``, ``undone``: how many it was, and how many had to run again, one member after the other.
-    ``runs``: of the program in a row that began with more lost than gained.
+    ``runs``: of the program in a row that began with more lost than gained.  ``kept``, ``lost``: of ``stood``
+    and ``undone`` what still counts, as for the last ``_LASTING`` that stood.
     """
 
     stood: int = 0
     undone: int = 0
     runs: int = 0
+    kept: float = field(default=0.0, init=False, compare=False)
+    lost: float = field(default=0.0, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.kept, self.lost = float(self.stood), float(self.undone)
+        self._fade()
+
+    def _fade(self) -> None:
+        if self.kept > _LASTING:
+            self.kept, self.lost = float(_LASTING), self.lost * _LASTING / self.kept
+
+    def stands(self, launches: int = 1) -> None:
+        """So many more did."""
+        self.stood += launches
+        self.kept += launches
+        self._fade()
+
+    def is_undone(self) -> None:
+        """One more had to run again."""
+        self.undone += 1
+        self.lost += 1
 
     def why_not(self, members: int) -> str:
         """Why more of them would lose time; empty where they would not.
 
         What stands saves the work of all members but one, and what is undone costs one member's.
         """
-        if self.undone <= self.stood * (members - 1):
+        if self.lost <= self.kept * (members - 1):
             return ""
         return f"of {self.stood + self.undone} launches that were split {self.undone} had to run again"
 

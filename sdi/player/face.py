@@ -274,7 +274,7 @@ class Player:
         for change in recorded.changes:
             change.directory.follow()
         if recorded.trial is not None:
-            recorded.trial.kernel.attempts.stood += runs
+            recorded.trial.kernel.attempts.stands(runs)
         for op, source, target, cause in recorded.moves:
             if nbytes := self._quick.sdi_player_moved(self._handle, recorded.number, op):
                 accounting.repeated(source, target, nbytes, cause, 1)

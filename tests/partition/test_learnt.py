@@ -93,3 +93,18 @@ def test_what_stands_has_to_make_up_for_what_is_undone() -> None:
     assert not Attempts(1, 3).why_not(4)
     assert Attempts(1, 4).why_not(4)
     assert Attempts(0, 1).why_not(2)
+
+
+def test_what_stood_long_ago_pays_for_little_that_is_undone() -> None:
+    attempts = Attempts(1000, 0)
+    for _ in range(16):
+        attempts.is_undone()
+    assert not attempts.why_not(2)
+    attempts.is_undone()
+    assert attempts.why_not(2) and (attempts.stood, attempts.undone) == (1000, 17)
+    seldom = Attempts()
+    for _ in range(200):  # one of ten
+        seldom.stands(9)
+        seldom.is_undone()
+        assert not seldom.why_not(2)
+    assert Attempts(1000, 400).begun(2).kept == 16
