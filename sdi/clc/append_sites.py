@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sdi.appends import Limit, Polynomial, Scalar
 from sdi.clc.covering import Refused, Store
-from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, bare
 from sdi.clc.linear import Linear, Locals, Symbol, changed_by, without
 from sdi.clc.work_item_choices import Key
 
@@ -101,17 +101,17 @@ class KernelText:
 
     def counter(self, pointer: SyntaxNode) -> tuple[int, int, Linear]:
         """Argument, size of the counter and its index.  Raises Refused."""
-        node = inner(pointer)
+        node = bare(pointer)
         index: Linear | None = {}
         if node.kind is NodeKind.UNARY_OPERATOR and node.operator == "&":
-            element = inner(node.operands[0])
+            element = bare(node.operands[0])
             if element.kind is NodeKind.UNARY_OPERATOR and element.operator == "*":
-                node = inner(element.operands[0])
+                node = bare(element.operands[0])
             elif element.kind is NodeKind.ARRAY_SUBSCRIPT:
-                node, index = inner(element.operands[0]), self.locals.linear(element.operands[1])
+                node, index = bare(element.operands[0]), self.locals.linear(element.operands[1])
         elif node.kind is NodeKind.BINARY_OPERATOR and node.operator == "+":
             base, more = node.operands
-            node, index = inner(base), self.locals.linear(more)
+            node, index = bare(base), self.locals.linear(more)
         argument = self.argument(node)
         pointee, of_call = self.types[argument].element, pointer.type.element
         if pointee is None or of_call is None or pointee.nbytes != of_call.nbytes:
@@ -133,16 +133,6 @@ class KernelText:
             of = tuple([Scalar(number, not self.types[number].unsigned) for number in known])
             found.append((coefficient, of))
         return tuple(sorted(found))
-
-
-def inner(node: SyntaxNode) -> SyntaxNode:
-    """Without parentheses and conversions that nobody wrote; a component of a vector is no conversion."""
-    while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.operands) == 1:
-        (child,) = node.operands
-        if node.kind is NodeKind.UNEXPOSED and (node.begin, node.end) != (child.begin, child.end):
-            break
-        node = child
-    return node
 
 
 def walk(nodes: Sequence[SyntaxNode]) -> Iterator[SyntaxNode]:

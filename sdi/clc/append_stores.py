@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 
 from sdi.appends import Limit
-from sdi.clc.append_sites import KernelText, Site, inner, walk
+from sdi.clc.append_sites import KernelText, Site, walk
 from sdi.clc.covering import Refused, Store, Trip
-from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, bare, callee_of
 from sdi.clc.group_appends import GroupAppends
 from sdi.clc.linear import ONE, Linear, Symbol, added, changed_by, scaled, without
-from sdi.clc.work_item_choices import Key, bare
+from sdi.clc.work_item_choices import Key
 
 _VSTORE = re.compile(r"vstore(2|3|4|8|16)\Z")
 _COMPONENTS = re.compile(r"\s*\.\s*(?:([sS])([0-9a-fA-F]+)|([xyzw]+))\Z")
@@ -146,16 +146,16 @@ class StoreFinder:
         statement = site.statement
         if statement.kind is NodeKind.CALL:
             return True
-        return statement.operator == "=" and inner(statement.operands[0]).kind is not NodeKind.DECL_REF
+        return statement.operator == "=" and bare(statement.operands[0]).kind is not NodeKind.DECL_REF
 
     def _store(self, site: Site, node: SyntaxNode, trip: Trip | None) -> None:
-        target, parts = inner(node.operands[0]), frozenset[str]()
-        if len(target.operands) == 1 and inner(target.operands[0]).kind is NodeKind.ARRAY_SUBSCRIPT:
+        target, parts = bare(node.operands[0]), frozenset[str]()
+        if len(target.operands) == 1 and bare(target.operands[0]).kind is NodeKind.ARRAY_SUBSCRIPT:
             parts = self._parts(target)
-            target = inner(target.operands[0])
+            target = bare(target.operands[0])
         if target.kind is not NodeKind.ARRAY_SUBSCRIPT:
             return
-        base, index = inner(target.operands[0]), self._locals.linear(target.operands[1])
+        base, index = bare(target.operands[0]), self._locals.linear(target.operands[1])
         placed = None if index is None else site.placed(index)
         if placed is None or base.declaration not in self._text.parameters:
             return
@@ -193,7 +193,7 @@ class StoreFinder:
             return
         if callee is None or callee.declaration in self._text.tree.functions:
             return
-        index, base = self._locals.linear(node.children[2]), inner(node.children[3])
+        index, base = self._locals.linear(node.children[2]), bare(node.children[3])
         placed = None if index is None else site.placed(index)
         if placed is None or base.declaration not in self._text.parameters:
             return
@@ -224,7 +224,7 @@ class StoreFinder:
         begins, is_shared = self._locals.linear(declared.operands[0]), site.is_shared
         if condition.operator != "<" and (condition.operator != "!=" or is_shared):
             return None
-        counts, stop = inner(condition.operands[0]), self._locals.linear(condition.operands[1])
+        counts, stop = bare(condition.operands[0]), self._locals.linear(condition.operands[1])
         by: int | None = None
         form = self._step(step, declared.declaration)
         if is_shared and self._group.is_shared_out(begins, form):
@@ -249,8 +249,8 @@ class StoreFinder:
 
     def _step(self, node: SyntaxNode, variable: int) -> Linear | None:
         """By how much a loop's last part increases ``variable``."""
-        node = inner(node)
-        if not node.operands or inner(node.operands[0]).declaration != variable:
+        node = bare(node)
+        if not node.operands or bare(node.operands[0]).declaration != variable:
             return None
         if node.kind is NodeKind.UNARY_OPERATOR and node.operator in ("++", "x++"):
             return {ONE: 1}
@@ -279,7 +279,7 @@ class StoreFinder:
 
     def _truth(self, condition: SyntaxNode) -> bool | None:
         """What a condition of nothing but limits is while none is reached; None for other ones."""
-        node = inner(condition)
+        node = bare(condition)
         if node.kind is NodeKind.BINARY_OPERATOR and node.operator in ("&&", "||"):
             both = [self._truth(each) for each in node.operands]
             if None in both:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from sdi.appends import Append, AppendStore, Load
-from sdi.clc.append_sites import KernelText, Site, inner, walk
+from sdi.clc.append_sites import KernelText, Site, walk
 from sdi.clc.append_stores import StoreFinder
 from sdi.clc.arguments import required_work_group_size
 from sdi.clc.atomics import unused_calls
 from sdi.clc.covering import Refused, Store, filled, rest_of
 from sdi.clc.frontend.builtins import Action, action_of
-from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, bare, callee_of
 from sdi.clc.group_appends import GroupAppends
 from sdi.clc.group_parts import ADDS
 from sdi.clc.linear import ONE, Linear, Symbol, added, without
@@ -143,7 +143,7 @@ class _Finder:
             statement = self.text.parents[id(parent)]
             self._has_result(parent.declaration, node, call)
         elif parent.operator == "=" and node is parent.operands[1]:
-            statement, variable = parent, inner(parent.operands[0])
+            statement, variable = parent, bare(parent.operands[0])
             if variable.kind is not NodeKind.DECL_REF or variable.declaration in self.text.parameters:
                 raise Refused("and stores the result itself")
             self.locals.assigned_once(variable.declaration, parent)
@@ -183,7 +183,7 @@ class _Finder:
 
     def _uses_of_result(self, statement: SyntaxNode) -> Iterator[SyntaxNode]:
         """References to a variable that the statement, an assignment, gives the result to."""
-        if statement.operator != "=" or (variable := inner(statement.operands[0])).declaration == 0:
+        if statement.operator != "=" or (variable := bare(statement.operands[0])).declaration == 0:
             return
         if variable.kind is NodeKind.DECL_REF:
             for node in self.text.body.walk():

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from sdi.clc.append_sites import KernelText, Site
 from sdi.clc.covering import Refused
-from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, bare, callee_of
 from sdi.clc.group_parts import ADDS, CONVERSIONS, NOT_WAITED, GroupParts, Round
 from sdi.clc.linear import ONE, Linear, Symbol
 from sdi.clc.local_places import AFTER, BEFORE, GroupBlock, LocalAccess, LocalPlace, LocalPlaces
-from sdi.clc.work_item_choices import Choices, Chosen, bare
+from sdi.clc.work_item_choices import Choices, Chosen
 from sdi.ndrange import Int3
 
 _ACCESSES_MAX = 1000

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from sdi.clc.append_sites import KernelText, Site
 from sdi.clc.covering import Refused
-from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, bare, callee_of
 from sdi.clc.linear import ONE, Linear, Symbol, changed_by, changed_by_itself
 from sdi.clc.local_places import AFTER, BEFORE, GroupBlock, LocalAccess, LocalPlace, LocalPlaces
-from sdi.clc.work_item_choices import Choices, Chosen, Fact, Key, bare
+from sdi.clc.work_item_choices import Choices, Chosen, Fact, Key
 
 ADDS = re.compile(r"(?:(?:atomic|atom)_(?:add|inc)|atomic_fetch_add(?:_explicit)?)\Z")
 """Functions whose results are places."""

@@ -6,10 +6,10 @@ Source: design/0023-atomics-that-answer.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, bare, callee_of
 from sdi.clc.linear import ONE, Linear, Locals, Symbol, added, scaled
 
 Key = tuple[object, ...]
@@ -268,21 +268,12 @@ class Choices:
         return None if None in keys else (int(node.kind), name, *keys)
 
 
-def bare(node: SyntaxNode) -> SyntaxNode:
-    """Without parentheses and conversions that nobody wrote."""
-    while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.operands) == 1:
-        (child,) = node.operands
-        if node.kind is NodeKind.UNEXPOSED and (node.begin, node.end) != (child.begin, child.end):
-            break
-        node = child
-    return node
-
-
-def _compared_with(node: SyntaxNode, constant: object) -> tuple[SyntaxNode, str, int] | None:
+def _compared_with(
+    node: SyntaxNode, constant: Callable[[SyntaxNode], int | None]
+) -> tuple[SyntaxNode, str, int] | None:
     """What is compared with a number, how, and the number."""
     if node.kind is not NodeKind.BINARY_OPERATOR or node.operator not in _COMPARISONS:
         return None
-    assert callable(constant)
     left, right = node.operands
     number = constant(right)
     if number is None or left.type.form is not Form.INTEGER:

@@ -286,3 +286,13 @@ def outside_literals(text: str, at: int) -> Iterator[tuple[int, str]]:
         else:
             yield at, char
         at += 1
+
+
+def bare(node: SyntaxNode) -> SyntaxNode:
+    """Without parentheses and conversions that nobody wrote; a component of a vector is no conversion."""
+    while node.kind in (NodeKind.PAREN, NodeKind.UNEXPOSED) and len(node.operands) == 1:
+        (child,) = node.operands
+        if node.kind is NodeKind.UNEXPOSED and (node.begin, node.end) != (child.begin, child.end):
+            break
+        node = child
+    return node
