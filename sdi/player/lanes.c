@@ -212,22 +212,9 @@ static int cuda_perform(struct sdi_player *p, const struct recording *r, const s
 static void foresee(const struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
                     struct mark *mark)
 {
-    mark->given_ns = sdi_player_now();
+    const uint64_t now = sdi_player_now();
     mark->launch = (uint32_t)(r - p->recordings) + 1;
-    lane->due_ns = (lane->due_ns > mark->given_ns ? lane->due_ns : mark->given_ns) + op->took_ns;
-}
-
-/* The last of what is seen to be done tells what it takes: the least that was seen, unless that has changed. */
-static void learn(struct sdi_player *p, struct lane *lane, const struct mark *last)
-{
-    const uint64_t now = sdi_player_now(), begun = last->given_ns > lane->seen_ns ? last->given_ns : lane->seen_ns;
-    lane->seen_ns = now;
-    const struct recording *r = last->launch && last->launch <= p->num_recordings ? &p->recordings[last->launch - 1] : NULL;
-    if (!r || !r->used || last->op >= r->num_ops)
-        return;
-    struct op *op = &r->ops[last->op];
-    const uint64_t took = now - begun, most = op->took_ns + op->took_ns / 8;
-    op->took_ns = !op->took_ns || took < most ? took : most;
+    lane->due_ns = (lane->due_ns > now ? lane->due_ns : now) + op->took_ns;
 }
 
 static int opencl_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct lane *lane,
@@ -328,8 +315,6 @@ static int ask(struct sdi_player *p, struct lane *lane, struct mark *mark)
 
 static void reach(struct sdi_player *p, struct lane *lane, unsigned marks)
 {
-    if (lane->driver == DRIVER_OPENCL)
-        learn(p, lane, lane_mark_at(lane, marks - 1));
     if (marks == lane->num_marks)
         lane->due_ns = 0;
     lane->reached = lane_mark_at(lane, marks - 1)->number;

@@ -112,8 +112,7 @@ struct own_copy {
 struct mark {
     struct own_copy copy;
     uint64_t number, recorded, awaited;
-    uint64_t given_ns; /* OpenCL launches: when */
-    uint32_t launch;   /* likewise: a recording + 1, which may be gone; 0: it is none */
+    uint32_t launch; /* OpenCL launches: a recording + 1, which may be gone; 0: it is none */
     void *event, *begin;
     uint32_t node, op;
     uint64_t beside; /* `lane_beside` when it was issued */
@@ -138,7 +137,7 @@ struct lane {
         unsigned first, count;
     } spare[2]; /* of CUDA: those without times, and with them */
     bool unflushed;
-    uint64_t due_ns, seen_ns; /* OpenCL: when it has probably done all; when it was last seen to have done something */
+    uint64_t due_ns; /* OpenCL: when it has probably done all */
     unsigned num_own; /* OpenCL: so many of the last marks are copies that the driver was not given */
     void *anchor;       /* CUDA: the last event with times that is complete */
     uint64_t anchor_used; /* by calls up to this one */

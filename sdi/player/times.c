@@ -62,6 +62,19 @@ static bool opencl_asked(struct sdi_player *p, const struct mark *mark, uint64_t
            && !p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_END, sizeof *end, end, NULL);
 }
 
+/* What a launch takes: the least that the driver has said, unless that has changed. */
+static void learn(struct sdi_player *p, const struct mark *mark)
+{
+    const bool is_there = mark->launch && mark->launch <= p->num_recordings && p->recordings[mark->launch - 1].used;
+    const struct recording *r = is_there ? &p->recordings[mark->launch - 1] : NULL;
+    uint64_t start = 0, end = 0;
+    if (!r || mark->op >= r->num_ops || !opencl_asked(p, mark, &start, &end))
+        return;
+    struct op *op = &r->ops[mark->op];
+    const uint64_t took = end - start, most = op->took_ns + op->took_ns / 8;
+    op->took_ns = !op->took_ns || took < most ? took : most;
+}
+
 /* None ended after it was seen, or began before it was issued. */
 static void opencl_times(struct sdi_player *p, struct lane *lane, unsigned marks, const struct mark *last)
 {
@@ -132,6 +145,8 @@ void lane_times(struct sdi_player *p, struct lane *lane, unsigned marks)
 {
     struct mark *last = NULL;
     bool is_wanted = false;
+    if (lane->driver == DRIVER_OPENCL)
+        learn(p, lane_mark_at(lane, marks - 1));
     for (unsigned n = 0; n < marks; n++) {
         struct mark *mark = lane_mark_at(lane, n);
         is_wanted |= mark->node > 0;
