@@ -320,8 +320,9 @@ def test_what_became_of_attempts_is_kept_for_the_next_run(home: Path) -> None:
         attempts = pages.attempts("claim")
         assert pages.attempts("claim") is attempts
         assert (attempts.stood, attempts.undone, pages.attempts("other").undone) == (2 * tried, 3 * tried, 0)
-        attempts.stood += 2
-        attempts.undone += 3
+        attempts.stands(2)
+        for _ in range(3):
+            attempts.is_undone()
         learning.write()
 
 
@@ -333,7 +334,7 @@ def test_a_kernel_whose_attempts_lost_more_than_they_gained_is_tried_anew_after_
         assert pages is not None
         attempts = pages.attempts("claim")
         if not attempts.why_not(4):
-            attempts.undone += 1
+            attempts.is_undone()
             undone.append(attempts.why_not(4))
         learning.write()
     assert undone == ["of 1 launches that were split 1 had to run again"] * 2
