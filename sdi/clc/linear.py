@@ -13,9 +13,11 @@ from typing import NamedTuple
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)[uUlL]*\Z")
-_IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z|get_local_linear_id\Z")
+IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z|get_local_linear_id\Z")
+"""Functions that a work-item always gets the same from."""
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!=", "&&", "||"})
-_STEPS = frozenset({"++", "--", "x++", "x--", "&"})
+STEPS = frozenset({"++", "--", "x++", "x--", "&"})
+"""Operators that change a variable, or let others do."""
 _AROUND = frozenset({NodeKind.INIT_LIST, NodeKind.UNEXPOSED, NodeKind.PAREN})
 _DEEP = 50
 
@@ -77,7 +79,7 @@ def changed_by(statements: Iterable[SyntaxNode]) -> set[int]:
 
 def changed_by_itself(node: SyntaxNode) -> tuple[int, ...]:
     """The variable that an operator changes, or takes the address of."""
-    is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in _STEPS
+    is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in STEPS
     is_assignment = node.kind is NodeKind.COMPOUND_ASSIGNMENT or (
         node.kind is NodeKind.BINARY_OPERATOR and node.operator == "="
     )
@@ -175,7 +177,7 @@ class Locals:
                 return self._loaded(*children, depth)
             case NodeKind.CALL:
                 callee = callee_of(node)
-                if callee is None or not _IDS.match(callee.name) or callee.declaration in self.tree.functions:
+                if callee is None or not IDS.match(callee.name) or callee.declaration in self.tree.functions:
                     return None
                 if any(
                     each.kind is NodeKind.DECL_REF for given in node.children[1:] for each in given.walk()

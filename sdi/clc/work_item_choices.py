@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, bare, callee_of
-from sdi.clc.linear import ONE, Linear, Locals, Symbol, added, scaled
+from sdi.clc.linear import IDS, ONE, STEPS, Linear, Locals, Symbol, added, scaled
 
 Key = tuple[object, ...]
 """What a condition is, and whether it holds: equal ones come out alike while their variables stay as they
@@ -20,7 +20,6 @@ _INTEGER_OPERATORS = frozenset({"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">
 _VALUES = frozenset({Form.INTEGER, Form.FLOATING, Form.VECTOR, Form.RECORD})
 _LITERALS = frozenset({NodeKind.INTEGER_LITERAL, NodeKind.FLOATING_LITERAL, NodeKind.CHARACTER_LITERAL})
 _ID = re.compile(r"get_(local_id|local_size)\(+([0-2])[uUlL]*\)+\Z")
-_IDS = re.compile(r"get_(global|local|group)_(id|size)\Z|get_num_groups\Z|get_local_linear_id\Z")
 _DEEP = 20
 _MODULUS = 1 << 32
 _FACTOR_MAX = 1 << 16
@@ -59,13 +58,7 @@ class Choices:
         self._indexed = {_root(node) for node in body.walk() if _is_indexed(node)}
         """Variables that may change by an index."""
         for node in body.walk():
-            is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in (
-                "++",
-                "--",
-                "x++",
-                "x--",
-                "&",
-            )
+            is_step = node.kind is NodeKind.UNARY_OPERATOR and node.operator in STEPS
             if node.kind is NodeKind.COMPOUND_ASSIGNMENT or is_step:
                 self._given.get(_root(node.operands[0]), []).append(None)
             elif node.kind is NodeKind.BINARY_OPERATOR and node.operator == "=":
@@ -247,7 +240,7 @@ class Choices:
             case NodeKind.CALL:
                 callee = callee_of(node)
                 is_id = callee is not None and callee.declaration not in self._tree.functions
-                if callee is None or not is_id or not _IDS.match(callee.name):
+                if callee is None or not is_id or not IDS.match(callee.name):
                     return None
                 if any(each.kind is NodeKind.DECL_REF for one in node.children[1:] for each in one.walk()):
                     return None

@@ -191,19 +191,23 @@ static void await_timed(struct sdi_player *p)
     }
 }
 
+/* A driver refused something that lane `l` was to be given: the commands that wait for more than it has done have failed. */
+static void blame_waiting(struct sdi_player *p, unsigned l, int status)
+{
+    for (unsigned n = 0; n < p->num_queues; n++)
+        for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next)
+            if (p->nodes[at - 1].waits[l] > p->lanes[l].reached && !p->nodes[at - 1].status)
+                p->nodes[at - 1].status = status;
+}
+
 /* Python, which knows the first stream of each member only, takes over: have that wait for the others.  What it can't
  * wait for has failed, as far as Python goes. */
 static void gather(struct sdi_player *p)
 {
     for (unsigned l = p->num_members; l < p->num_lanes; l++) {
-        const struct lane *lane = &p->lanes[l];
-        int status = lane_wait(p, l % p->num_members, l, lane->issued);
-        if (status == 0)
-            continue;
-        for (unsigned n = 0; n < p->num_queues; n++)
-            for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next)
-                if (p->nodes[at - 1].waits[l] > lane->reached && !p->nodes[at - 1].status)
-                    p->nodes[at - 1].status = status;
+        int status = lane_wait(p, l % p->num_members, l, p->lanes[l].issued);
+        if (status)
+            blame_waiting(p, l, status);
     }
 }
 
@@ -212,13 +216,10 @@ static void gather(struct sdi_player *p)
 static void give_copies(struct sdi_player *p)
 {
     for (unsigned l = 0; l < p->num_lanes; l++) {
-        struct lane *lane = &p->lanes[l];
-        int status = copies_give(p, lane);
-        for (unsigned n = 0; status && n < p->num_queues; n++)
-            for (uint32_t at = p->queues[n].first; at; at = p->nodes[at - 1].next)
-                if (p->nodes[at - 1].waits[l] > lane->reached && !p->nodes[at - 1].status)
-                    p->nodes[at - 1].status = status;
-        copies_give_up(lane);
+        int status = copies_give(p, &p->lanes[l]);
+        if (status)
+            blame_waiting(p, l, status);
+        copies_give_up(&p->lanes[l]);
     }
 }
 

@@ -111,8 +111,9 @@ void sdi_register_interrupt(void (*run)(void));
 /* Client lock held.  Sends whole records; CL_OUT_OF_RESOURCES when the service is dead. */
 cl_int sdi_send(const void *records, size_t nbytes);
 /* Likewise, of what nobody waits for: where that would take a core from others, a service that sleeps is not woken before
- * the next record, or `sdi_speak_up`, which whoever waits for something calls.  Any lock. */
+ * the next record, or `sdi_speak_up`. */
 cl_int sdi_send_quietly(const void *records, size_t nbytes);
+/* Any lock, or none.  Who waits for something calls it: the service is woken for what was sent quietly. */
 void sdi_speak_up(void);
 /* Client lock held.  A record without wait list whose body is nothing, or a status. */
 void sdi_send_bare(uint32_t op, uint64_t id);
