@@ -647,6 +647,7 @@ class Service:
     def serve_ring(self) -> None:
         """The same, where records come through the ring and bytes in the socket mean nothing."""
         waiting, has_left = b"", False
+        says = False  # that it sleeps, which only a client takes back
         while not has_left or self.tail.value < self.head.value:
             if self.tail.value < self.head.value:
                 at = self.tail.value % RING_NBYTES
@@ -655,14 +656,17 @@ class Service:
                 self.tail.value += nbytes
                 waiting = self.obey_all(waiting + data) or b""
                 continue
-            self.asleep.value = 1
+            if says and not self.asleep.value:  # a client woke it while it was awake: take its byte now
+                has_left, says = not self.commands.recv(64), False
+            if not says:
+                self.asleep.value = 1
+            says = True
             self.barrier.acquire()  # the store before, the load behind
             self.barrier.release()
-            if self.tail.value == self.head.value:
+            if self.tail.value == self.head.value and not has_left:
                 self.note({"sleeps": True})
-                has_left = not self.commands.recv(64)
+                has_left, says = not self.commands.recv(64), False
                 self.note({"sleeps": False})
-            self.asleep.value = 0
 
 
 def main() -> None:
