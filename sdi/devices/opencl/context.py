@@ -12,22 +12,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyopencl as cl
-from pyopencl import _cl
 
 from sdi.devices.opencl.compare import Comparer
+from sdi.devices.opencl.driver_program import DriverProgram, ProgramKey
 from sdi.devices.opencl.images import image_formats
-
-ProgramKey = tuple[str, str]
-"""Text and options: a driver builds the same from the same."""
 
 
 @dataclass(slots=True, eq=False)
 class _Build:
     """``thread``: that built it; ``members``: that have it, by number."""
 
-    key: ProgramKey
+    program: DriverProgram
     thread: int
-    handle: _cl._Program
     members: set[int] = field(default_factory=set)
 
 
@@ -45,8 +41,8 @@ class DriverContext:
         self._lock = threading.Lock()
         self._latest: _Build | None = None
 
-    def program(self, member: int, key: ProgramKey, build: Callable[[], _cl._Program]) -> _cl._Program:
-        """The latest program, if it has this key and the member has not got it; else what ``build`` makes.
+    def program(self, member: int, key: ProgramKey, new: Callable[[], DriverProgram]) -> DriverProgram:
+        """The latest program, if it has this key and the member has not got it; else a new one.
 
         So members get one program between them as long as each asks once per program, one after the other
         on one thread; two programs of the same text, which may have variables of their own, never become one.
@@ -56,12 +52,12 @@ class DriverContext:
             latest = self._latest
             if (
                 latest is not None
-                and (latest.key, latest.thread) == (key, thread)
+                and (latest.program.key, latest.thread) == (key, thread)
                 and member not in latest.members
             ):
                 latest.members.add(member)
-                return latest.handle
-        made = _Build(key, thread, build(), {member})
+                return latest.program
+        made = _Build(new(), thread, {member})
         with self._lock:
             self._latest = made
-        return made.handle
+        return made.program

@@ -65,6 +65,8 @@ _COMPILERS = (
     *(DeviceInfo.VERSION, DeviceInfo.OPENCL_C_VERSION, DeviceInfo.EXTENSIONS),
 )
 """What tells compilers apart."""
+_LIMITS = (DeviceInfo.MAX_WORK_GROUP_SIZE, DeviceInfo.LOCAL_MEM_SIZE, DeviceInfo.MAX_COMPUTE_UNITS)
+"""Those that kernels' limits may follow from, which users can set."""
 _IN_HOST_MEMORY = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
 _PLAIN = (bytes, LocalBytes, Sampler)
 """Arguments that are no object of the driver's."""
@@ -175,7 +177,7 @@ class OpenCLDevice:
         self._device: Final = device.handle
         self._comparer: Final = self.shared.comparer
         self.memory: MemoryShare = MemoryShare(name, memory_nbytes)
-        self._programs: Final = OpenCLPrograms(self.shared, device.handle, number, name)
+        self._programs: Final = OpenCLPrograms(self.shared, device.handle, number, name, _compiler_of(device))
         self.ask: Ask = self._programs.answers
         self._is_pocl: Final = device.platform == "Portable Computing Language"
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
@@ -389,6 +391,12 @@ class OpenCLDevice:
     def close(self) -> None:
         self._copies.close()
         self._lane.close()  # the queue and the context go with the last reference to what is in them
+
+
+def _compiler_of(device: DriverDevice) -> str:
+    """All that what is known of a built kernel depends on besides its program."""
+    limits = [device.info.get(limit, b"").hex() for limit in _LIMITS]
+    return " ".join([device.platform, device.compiler, *limits])
 
 
 def _memories(*buffers: DeviceBuffer) -> list[cl.Buffer]:

@@ -16,7 +16,8 @@ from sdi.clc.preprocess.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers
 from sdi.devices.base import KernelFacts, LocalBytes, SubGroupQuery
 from sdi.devices.image import Sampler
 from sdi.devices.opencl.building import build, new_kernel
-from sdi.devices.opencl.context import DriverContext, ProgramKey
+from sdi.devices.opencl.context import DriverContext
+from sdi.devices.opencl.driver_program import DriverProgram, ProgramKey
 from sdi.devices.opencl.sub_groups import answered
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 
@@ -71,10 +72,9 @@ class _Kernel:
 
 @dataclass(slots=True, eq=False)
 class OpenClMemberProgram:
-    """``key``: equal for programs that a driver may take for the same."""
+    """What a member has of a program that members of its device share."""
 
-    handle: _cl._Program
-    key: ProgramKey
+    shared: DriverProgram
     kernels: dict[str, _Kernel] = field(default_factory=dict)
 
 
@@ -88,19 +88,27 @@ class OpenClBoundKernel:
 
 
 class OpenCLPrograms:
-    """What one member, ``name``, builds and binds in its context.  Building blocks; the rest is quick."""
+    """What one member, ``name``, builds and binds in its context.  Building blocks, and so does the first
+    use of a program that was put off (``driver_program``); the rest is quick.
 
-    def __init__(self, shared: DriverContext, device: cl.Device, number: int, name: str) -> None:
+    ``compiler``: what tells the device's compiler and its limits from others.
+    """
+
+    def __init__(
+        self, shared: DriverContext, device: cl.Device, number: int, name: str, compiler: str
+    ) -> None:
         self._shared: Final = shared
         self._device: Final = device
         self._number: Final = number
         self._name: Final = name
+        self._compiler: Final = compiler
         self._samplers: Final[dict[Sampler, cl.Sampler]] = {}
 
     def build(self, text: str, options: Sequence[str]) -> OpenClMemberProgram:
         """Blocks.  Raises BuildError."""
         key = (text, " ".join(options))
-        return OpenClMemberProgram(self._shared.program(self._number, key, partial(self._built, *key)), key)
+        new = partial(DriverProgram, key, self._compiler, partial(self._built, *key))
+        return OpenClMemberProgram(self._shared.program(self._number, key, new))
 
     def _built(self, text: str, options: str) -> _cl._Program:
         # Not cl.Program: it adds include paths and warns about every non-empty log.
@@ -142,11 +150,14 @@ class OpenCLPrograms:
         self, program: OpenClMemberProgram, kernel: str, asked_too: SubGroupQuery | None
     ) -> KernelFacts:
         """Raises ClError, DeviceFailed."""
+        known = program.shared.facts.get(kernel)
+        if known is not None and asked_too is None:
+            return known
         handle = self._kernel(program, kernel).handle
         asked = cl.kernel_work_group_info
         device = self._device
         try:
-            return KernelFacts(
+            found = KernelFacts(
                 work_group_size=handle.get_work_group_info(asked.WORK_GROUP_SIZE, device),
                 preferred_multiple=handle.get_work_group_info(
                     asked.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device
@@ -157,11 +168,14 @@ class OpenCLPrograms:
             )
         except cl.Error as cause:
             raise DeviceFailed(self._name, str(cause)) from cause
+        if asked_too is None:
+            program.shared.learn(kernel, found)
+        return found
 
     def bind(
         self, program: OpenClMemberProgram, kernel: str, arguments: Sequence[Given]
     ) -> OpenClBoundKernel:
-        """Raises ClError(INVALID_KERNEL_NAME)."""
+        """Raises ClError(INVALID_KERNEL_NAME), and DeviceFailed where what was put off can't be built."""
         values: list[int | bytes] = []
         objects: list[tuple[int, _Object]] = []
         for index, argument in enumerate(arguments):
@@ -175,7 +189,7 @@ class OpenCLPrograms:
                 case _:
                     objects.append((index, argument))
         arguments_set = _Arguments(tuple(values), tuple(objects))
-        return OpenClBoundKernel(self._kernel(program, kernel), arguments_set, (program.key, kernel))
+        return OpenClBoundKernel(self._kernel(program, kernel), arguments_set, (program.shared.key, kernel))
 
     def _sampler(self, modes: Sampler) -> cl.Sampler:
         found = self._samplers.get(modes)
@@ -188,7 +202,9 @@ class OpenCLPrograms:
         kernel = program.kernels.get(name)
         if kernel is None:
             try:
-                handle = new_kernel(program.handle, name)
+                handle = new_kernel(program.shared.handle, name)
+            except BuildError as cause:
+                raise DeviceFailed(self._name, f"a program builds no more: {cause.log}") from cause
             except cl.Error as cause:
                 raise ClError(
                     Status.INVALID_KERNEL_NAME, f"{self._name}: kernel {name!r}: {cause}"

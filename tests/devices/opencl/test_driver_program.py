@@ -1,0 +1,156 @@
+"""Programs that were built before are built when a kernel of them is launched, and answer before that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from sdi.devices import copying
+from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.opencl import driver_program
+from sdi.devices.opencl.driver_program import DriverProgram
+from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
+from sdi.devices.opencl.programs import OpenCLPrograms
+from sdi.errors import BuildError, ClError, DeviceFailed, Status
+from tests.devices.conftest import finish
+
+SOURCE = """
+kernel void twice(global int *a) { a[get_global_id(0)] *= 2; }
+kernel void more(global int *a, local int *b) { b[get_local_id(0)] = 1; a[get_global_id(0)] += b[0]; }
+"""
+OPTIONS = ("-DUNUSED",)
+
+
+@pytest.fixture
+def members(
+    driver: DriverDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[OpenCLDevice]]:
+    """Two on the CPU device; nothing is kept yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    opened = open_members(MemberSettings(count=2, devices=driver.name))
+    yield [cast(OpenCLDevice, member) for member in opened]
+    for member in reversed(opened):
+        member.close()
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The text of each build that reaches the driver."""
+    texts: list[str] = []
+    original = OpenCLPrograms._built
+
+    def build(self: OpenCLPrograms, text: str, options: str) -> object:
+        texts.append(text)
+        return original(self, text, options)
+
+    monkeypatch.setattr(OpenCLPrograms, "_built", build)
+    return texts
+
+
+def asked(members: list[OpenCLDevice], text: str = SOURCE) -> list[object]:
+    """What each member says of all kernels of the program, and the program."""
+    programs = [member.build(text, OPTIONS) for member in members]
+    return [
+        *[m.kernel_info(p, "twice") for m, p in zip(members, programs, strict=True)],
+        *[m.kernel_info(p, "more") for m, p in zip(members, programs, strict=True)],
+    ]
+
+
+def test_the_second_build_answers_as_the_first_and_waits_for_a_launch(
+    members: list[OpenCLDevice], built: list[str]
+) -> None:
+    facts = asked(members)
+    assert built == [SOURCE]
+    assert asked(members) == facts
+    assert built == [SOURCE]
+    for member in members:
+        program = member.build(SOURCE, OPTIONS)
+        buffer = member.allocate(64)
+        ready = copying.upload(member, memoryview(np.arange(16, dtype=np.int32)).cast("B"), buffer, 0, [])
+        bound = member.bind(program, "twice", [buffer])
+        done = member.launch(bound, (4, 1, 1), (4, 1, 1), 1, [ready])
+        found = np.zeros(16, np.int32)
+        finish(copying.download(member, buffer, 0, memoryview(found).cast("B"), [done]))
+        assert found.tolist() == list(range(0, 32, 2))
+        member.free(buffer)
+        assert built == [SOURCE] * 2, "members build what was put off once between them"
+
+
+def test_what_was_asked_of_some_kernels_only_is_not_known(
+    members: list[OpenCLDevice], built: list[str]
+) -> None:
+    for times in (1, 2):
+        members[0].kernel_info(members[0].build(SOURCE, OPTIONS), "twice")
+        assert built == [SOURCE] * times
+
+
+def test_a_kernel_that_is_not_there_is_asked_of_the_driver(
+    members: list[OpenCLDevice], built: list[str]
+) -> None:
+    asked(members)
+    for times in (2, 3):
+        program = members[0].build(SOURCE, OPTIONS)
+        with pytest.raises(ClError) as caught:
+            members[0].kernel_info(program, "none")
+        assert caught.value.status is Status.INVALID_KERNEL_NAME
+        assert built == [SOURCE] * times
+
+
+def test_what_is_slow_to_build_is_built_at_once_until_it_is_quick(
+    members: list[OpenCLDevice], built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0, driver_program.PUT_OFF_NS + 1, 0, driver_program.PUT_OFF_NS])
+    monkeypatch.setattr(driver_program.time, "monotonic_ns", lambda: next(clock))
+    for times in (1, 2, 2):
+        asked(members[:1])
+        assert built == [SOURCE] * times
+
+
+def test_what_includes_files_is_never_put_off(
+    members: list[OpenCLDevice], built: list[str], tmp_path: Path
+) -> None:
+    header = tmp_path / "header.h"
+    header.write_text("")
+    text = f'#include "{header}"\n{SOURCE}'
+    for times in (1, 2):
+        asked(members[:1], text)
+        assert built == [text] * times
+
+
+def test_other_compilers_have_their_own_answers(
+    members: list[OpenCLDevice], built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(members[:1])
+    monkeypatch.setattr(members[0]._programs, "_compiler", "another")
+    asked(members[:1])
+    assert built == [SOURCE] * 2
+
+
+def test_what_builds_no_more_fails_the_launch(
+    members: list[OpenCLDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(members[:1])
+
+    def fail(_self: OpenCLPrograms, text: str, options: str) -> object:
+        raise BuildError("no space left")
+
+    monkeypatch.setattr(OpenCLPrograms, "_built", fail)
+    program = members[0].build(SOURCE, OPTIONS)
+    buffer = members[0].allocate(64)
+    for _ in range(2):
+        with pytest.raises(DeviceFailed, match="no space left"):
+            members[0].bind(program, "twice", [buffer])
+    members[0].free(buffer)
+
+
+def test_what_can_not_be_read_is_as_good_as_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made: list[int] = []
+    build = cast(Callable[[], object], lambda: made.append(1))
+    monkeypatch.setattr(driver_program.kept, "find", lambda _kind, _name: ["something else"])
+    DriverProgram(("text", ""), "compiler", build)  # type: ignore[arg-type]
+    assert made == [1]
