@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,27 @@ _TYPES: dict[str, type] = {
 }
 
 ADD = "__kernel void add(global int *data, int term) {}"
+
+
+class _Log:
+    """The services' log; what was read is not read again."""
+
+    def __init__(self) -> None:
+        self._lines: list[dict] = []
+        self._nbytes = 0
+        self._lock = threading.Lock()
+
+    def lines(self) -> list[dict]:
+        """All that are whole."""
+        with self._lock, Path(os.environ["SDI_FAKE_LOG"]).open("rb") as file:
+            file.seek(self._nbytes)
+            whole, end, _ = file.read().rpartition(b"\n")
+            self._lines += map(json.loads, whole.splitlines())
+            self._nbytes += len(whole + end)
+            return self._lines.copy()
+
+
+_log = _Log()
 
 
 class ClientError(AssertionError):
@@ -237,8 +259,7 @@ class Cl:
     @staticmethod
     def lines() -> list[dict]:
         """The services' log, without a line that is being written just now."""
-        whole, _, _ = Path(os.environ["SDI_FAKE_LOG"]).read_bytes().rpartition(b"\n")
-        return [json.loads(line) for line in whole.splitlines()]
+        return _log.lines()
 
     def last(self, op: str) -> dict:
         """The last record of a kind."""
