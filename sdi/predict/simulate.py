@@ -29,8 +29,6 @@ PLANNING = "planning"
 ISSUING = "issuing"
 STARTING = "starting"
 _OF_MEMBERS = (KERNELS, WHOLE, UPLOADS, DOWNLOADS, BETWEEN, NETWORK, MERGES)
-CAUSES = (*_OF_MEMBERS, PLANNING, ISSUING, STARTING, OWN_COPIES, APPLICATION)
-"""What the time of a program goes to."""
 
 
 @dataclass(frozen=True, slots=True)

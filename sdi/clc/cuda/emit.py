@@ -31,7 +31,6 @@ from sdi.wire.layout import layout
 SYMBOL_PREFIX = "sdi_k_"
 LOCAL_ALIGNMENT = 128
 """Alignment of ``__local`` arguments: that of the largest vector."""
-GRID_NBYTES = 40
 IMAGE_NBYTES = layout(CUDA_IMAGE).size
 PARAMETER_ALIGNMENT = 16
 """No parameter is aligned to more: how compilers place larger ones is written nowhere (they differ)."""
