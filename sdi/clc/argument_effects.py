@@ -14,6 +14,7 @@ class ArgumentEffects:
     """Effects through one argument; ``store_nbytes``: sizes of stored scalars, 0 for unknown ones.
 
     ``updates``: atomic ones that may be made on private copies; ``only_updates``: there is nothing else.
+    ``is_claimed``: who writes there also uses the result of an atomic function.
     """
 
     reads: bool = False
@@ -22,6 +23,7 @@ class ArgumentEffects:
     store_nbytes: set[int] = field(default_factory=set)
     updates: set[Update] = field(default_factory=set)
     only_updates: bool = True
+    is_claimed: bool = True
 
     @property
     def unit_nbytes(self) -> int:

@@ -249,4 +249,5 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
         follows_pointers=follows,
         appends=() if why_whole else analysis.appends,
         watched=() if why_whole else analysis.watched,
+        claimed=() if why_whole else analysis.claimed,
     )

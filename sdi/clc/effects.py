@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from sdi.atomics import Update
 from sdi.clc.appends import FoundAppends
 from sdi.clc.argument_effects import UNKNOWN_NBYTES, ArgumentEffects
-from sdi.clc.atomics import orders_nothing, unused_calls, update_of
+from sdi.clc.atomics import orders_nothing, update_of
+from sdi.clc.claims import Claims
 from sdi.clc.constness import drops_const
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
@@ -33,7 +34,7 @@ from sdi.clc.frontend.syntax import (
     is_zero,
 )
 from sdi.clc.preprocess.lines import LineMap
-from sdi.clc.seldom import guarded_calls, is_counted, reads_global
+from sdi.clc.seldom import is_counted, reads_global
 
 Roots = frozenset[int]
 NOTHING: Roots = frozenset()
@@ -104,12 +105,12 @@ class EffectAnalysis:
         self._frame = _Frame()
         self._loop_depth = 0
         self._open_depth = 0  # of loops that may wait for something
-        self._done: dict[tuple[int, tuple[Roots, ...], bool, bool, bool], Roots] = {}
+        self._done: dict[tuple[int, tuple[Roots, ...], bool, bool, bool, bool], Roots] = {}
         self._active: list[int] = []
         self._fences: list[SyntaxNode] = []
-        self._unused: dict[int, frozenset[int]] = {}
-        self._guarded: dict[int, frozenset[int]] = {}
+        self._claims = Claims(tree)
         self._is_guarded = False  # the function that is visited only runs where some condition holds
+        self._is_behind = False  # or only where a result of an atomic is used
         self._answers: dict[tuple[int, str], None] = {}
         self._answering: set[int] = set()  # arguments, by which results of atomics are used
         self._is_seldom = True
@@ -137,6 +138,11 @@ class EffectAnalysis:
                 self.refused = f"appends, and perhaps {what}"
         is_seldom = self._is_seldom and not (self._fences or self.reasons or waits or self.appends)
         self.watched = tuple(sorted(self._answering)) if is_seldom else ()
+        self.claimed = tuple(
+            root
+            for root, effects in enumerate(self.arguments)
+            if is_seldom and effects.writes and effects.is_claimed and root not in self._answering
+        )
         if not is_seldom:
             self.reasons |= self._answers
 
@@ -154,7 +160,7 @@ class EffectAnalysis:
             self._because(at, f"calls '{function.name}' recursively or in too many ways")
             self._touch(self._all, reads=True, writes=True, nbytes={UNKNOWN_NBYTES})
             return self._all
-        depths = self._loop_depth > 0, self._open_depth > 0, self._is_guarded
+        depths = self._loop_depth > 0, self._open_depth > 0, self._is_guarded, self._is_behind
         key = (function.declaration, tuple(arguments), *depths)
         known = self._done.get(key)
         if known is not None:
@@ -388,9 +394,10 @@ class EffectAnalysis:
         values = [self.value(argument) for argument in arguments]
         function = self.tree.functions.get(reference.declaration)
         if function is not None:
-            outer, self._is_guarded = self._is_guarded, self._happens_seldom(node)
+            outer = self._is_guarded, self._is_behind
+            self._is_guarded, self._is_behind = self._happens_seldom(node), self._stands_behind(node)
             returned = self.call(function, values, node)
-            self._is_guarded = outer
+            self._is_guarded, self._is_behind = outer
             return returned
         self._builtin(node, reference.name, arguments, values)
         return self._all if node.type.holds_pointer else NOTHING
@@ -422,7 +429,7 @@ class EffectAnalysis:
                 if action is Action.ATOMIC and argument is arguments[0]:
                     if id(node) in self._appending:
                         update = Update("add", argument.type.element.nbytes)
-                    elif self._is_unused(node):
+                    elif self._claims.is_unused(self._active[-1], node):
                         update = update_of(self.tree, name, arguments)
                 self._through(node, name, action, argument.type.element, roots, pointers, update)
 
@@ -521,6 +528,7 @@ class EffectAnalysis:
             if writes and not self._is_only_read(root):
                 effects.writes = True
                 effects.store_nbytes |= nbytes
+                effects.is_claimed = effects.is_claimed and self._stands_behind(at)
 
     def _is_only_read(self, root: int) -> bool:
         """Whether an argument points to ``const``, and nothing makes another pointer of such a one."""
@@ -537,17 +545,9 @@ class EffectAnalysis:
                 continue
             effects = self.arguments[root]
             effects.reads = effects.writes = effects.atomic = True
+            effects.is_claimed = effects.is_claimed and self._stands_behind(at)
             effects.store_nbytes.add(update.nbytes)
             effects.updates.add(update)
-
-    def _is_unused(self, call: SyntaxNode) -> bool:
-        """Whether nobody looks at what the call returns; the function being visited is the last active."""
-        function = self._active[-1]
-        known = self._unused.get(function)
-        if known is None:
-            body = self.tree.functions[function].body
-            known = self._unused[function] = unused_calls(body) if body is not None else frozenset()
-        return id(call) in known
 
     def _atomic(self, node: SyntaxNode, roots: Roots) -> None:
         for root in roots:
@@ -565,14 +565,13 @@ class EffectAnalysis:
 
     def _happens_seldom(self, call: SyntaxNode) -> bool:
         """Whether a call in the function that is being visited only happens where some condition holds."""
-        function = self._active[-1]
-        known = self._guarded.get(function)
-        if known is None:
-            body = self.tree.functions[function].body
-            known = self._guarded[function] = (
-                guarded_calls(self.tree, body) if body is not None else frozenset()
-            )
-        return self._is_guarded or id(call) in known
+        return self._is_guarded or self._claims.is_guarded(self._active[-1], call)
+
+    def _stands_behind(self, node: SyntaxNode | None) -> bool:
+        """Whether a node of that function is only carried out by who also uses the result of an atomic."""
+        if self._is_behind or node is None:
+            return self._is_behind
+        return self._claims.is_behind(self._active[-1], node)
 
     def _spin(self, node: SyntaxNode) -> None:
         if self._loop_depth:

@@ -60,6 +60,7 @@ class KernelModel:
     ``appends``: the atomic additions whose results it uses, all of which append; none where it runs whole.
     ``watched``: else, the arguments through which it uses results of atomic functions, if that may be seldom
     and it waits for nobody: it may be split while at most one member changes what these name.
+    ``claimed``: others that only whoever uses such a result writes through.
     """
 
     name: str
@@ -72,6 +73,7 @@ class KernelModel:
     follows_pointers: bool = False
     appends: tuple[Append, ...] = ()
     watched: tuple[int, ...] = ()
+    claimed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class KernelNote:
     """One kernel, whatever the launch.  ``why_whole`` and ``advice`` are empty when it may be split.
 
     ``follows_pointers``: see ``KernelModel``.  ``appends``: the counters that hand out places.
-    ``watched``: names of arguments, see ``KernelModel``.
+    ``watched``, ``claimed``: names of arguments, see ``KernelModel``.
     """
 
     name: str
@@ -88,6 +88,7 @@ class KernelNote:
     follows_pointers: bool = False
     appends: tuple[AppendNote, ...] = ()
     watched: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ def note_kernel(compiled: CompiledProgram, model: KernelModel, access: KernelAcc
             for append in model.appends
         ),
         tuple(model.arguments[index].name for index in model.watched),
+        tuple(model.arguments[index].name for index in model.claimed),
     )
 
 

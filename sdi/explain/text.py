@@ -33,6 +33,11 @@ def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
             f"  uses results of atomic functions on {names}: counts as it is where at most one member has "
             "changed that; else members run one after the other"
         )
+    if note.claimed:
+        lines.append(
+            f"  writes {', '.join(note.claimed)} only where it uses these results: what several members "
+            "may write there counts with them, up to 1 MiB in all"
+        )
     precisions = {p.name: p for p in launch.precision} if launch else {}
     for argument in note.arguments:
         lines += _argument_lines(argument)

@@ -281,6 +281,7 @@ def make_plan(
         apart = _appending_plans(model, values, buffers, len(boxes), regions)
     elif is_attempt:
         apart = _watched_plans(model, named, values, buffers, len(boxes), regions)
+        apart |= _claimed_plans(model, named, values, buffers, gathered, apart, regions)
     if is_attempt:
         read = [
             model.arguments[index].name
@@ -475,9 +476,48 @@ def _watched_plans(
     return found
 
 
+def _claimed_plans(
+    model: KernelModel,
+    named: Sequence[tuple[int, int]],
+    values: Sequence[ArgumentValue],
+    buffers: dict[int, VirtualBuffer],
+    gathered: Sequence[Mapping[int, _Gathered]],
+    apart: Mapping[int, BufferPlan],
+    regions: Collection[int],
+) -> dict[int, BufferPlan]:
+    """Of those that only whoever changes what is watched writes to, and that would be merged or not be split.
+
+    They are watched too if there is little of that in all.
+    """
+    found: dict[int, BufferPlan] = {}
+    for buffer_id in {buffer_id for index, buffer_id in named if index in model.claimed}:
+        indices = [index for index, each in named if each == buffer_id]
+        is_claimed = all(index in model.claimed or not model.arguments[index].writes for index in indices)
+        is_image = any(isinstance(values[index], ImageArgument) for index in indices)
+        if buffer_id in apart or buffer_id in regions or is_image or not is_claimed:
+            continue
+        own = [by_buffer[buffer_id] for by_buffer in gathered]
+        plan, over = _buffer_plan(model, named, buffers[buffer_id], own), union_of(_writes(own)).bounds
+        if over is not None and (plan.merged or plan.mixed or _read_others(own)):
+            rest = [
+                AssignmentAccess(one.needs.difference(RegionSet((over,))), EMPTY) for one in plan.assignments
+            ]
+            merged = MergedRange(over, tuple(range(len(own))))
+            found[buffer_id] = BufferPlan(
+                plan.buffer, tuple(rest), (merged,), 1, 1, plan.cause, is_watched=True
+            )
+    watched = [each.nbytes for plan in (*apart.values(), *found.values()) for each in plan.watched]
+    return found if sum(watched) <= _WATCHED_MAX else {}
+
+
+def _writes(gathered: Sequence[_Gathered]) -> list[RegionSet]:
+    """All that each assignment may write."""
+    return [union_of((one.exact, one.may, *(one.updates or {}).values())) for one in gathered]
+
+
 def _read_others(gathered: Sequence[_Gathered]) -> bool:
     """Whether an assignment may read what another one writes."""
-    writes = [union_of((one.exact, one.may, *(one.updates or {}).values())) for one in gathered]
+    writes = _writes(gathered)
     common = shared(writes)
     every = union_of(writes)
     return any(

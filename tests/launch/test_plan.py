@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -134,8 +135,8 @@ def test_a_split_launch_leaves_what_one_device_would(
         assert (memories[HOST] == truth)[kept].all()
 
 
-def _buffer(number: int, members: int, defined: bool) -> VirtualBuffer:
-    return VirtualBuffer(number, NBYTES, 0, Directory(NBYTES, defined), [], cast(list, [None] * members))
+def _buffer(number: int, members: int, defined: bool, nbytes: int = NBYTES) -> VirtualBuffer:
+    return VirtualBuffer(number, nbytes, 0, Directory(nbytes, defined), [], cast(list, [None] * members))
 
 
 def _fetch(
@@ -272,3 +273,102 @@ def test_where_pointers_reach_each_assignment_may_do_anything_and_nothing_is_mer
     for used in plan.buffers:
         assert [(each.needs, each.owns) for each in used.assignments] == [(whole, whole)] * 2
         assert not used.merged
+
+
+def claimed_plan(
+    hits: Sequence[AccessRange],
+    *others: Sequence[AccessRange],
+    bound: Sequence[int] = (),
+    nbytes: int = NBYTES,
+    claimed: tuple[int, ...] = (1,),
+) -> CutPlan:
+    """Of a kernel that watches its first argument, and writes its second only where that is claimed.
+
+    ``hits``, ``others``: what each assignment does through further arguments, on the buffers ``bound``.
+    """
+    every = (hits, *others)
+    model = KernelModel(
+        "k", tuple(argument(n) for n in range(len(every) + 1)), None, "", "", 1, watched=(0,), claimed=claimed
+    )
+    flag = AccessRange(0, RegionSet.of([ByteRange(0, 4)]), RegionSet.of([ByteRange(0, 4)]), Precision.MAY)
+    assignments = tuple(
+        (flag, *[replace(each[k], argument=n) for n, each in enumerate(every, 1)]) for k in range(len(hits))
+    )
+    ids = [2, *(bound or range(3, 3 + len(every)))]
+    buffers = {
+        each: _buffer(each, len(hits), True, NBYTES if each == 2 else nbytes) for each in sorted(set(ids))
+    }
+    values = tuple(BufferArgument(each, 0) for each in ids)
+    boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(len(hits)))
+    return make_plan(model, values, Maps(assignments).over, boxes, buffers)
+
+
+def may(writes: tuple[int, int], reads: tuple[int, int] | None = None) -> AccessRange:
+    """What an assignment may write, and reads."""
+    read = EMPTY if reads is None else RegionSet.of([ByteRange(*reads)])
+    return AccessRange(1, read, RegionSet.of([ByteRange(*writes)]), Precision.MAY)
+
+
+def watched(plan: CutPlan) -> dict[int, list[ByteRange]]:
+    """By buffer."""
+    return {used.buffer.id: used.watched for used in plan.buffers if used.is_watched}
+
+
+FLAG = {2: [ByteRange(0, NBYTES)]}
+
+
+def test_what_several_claimers_may_write_is_watched_too_by_all() -> None:
+    plan = claimed_plan([may((4, 9)), may((20, 22), reads=(0, 40)), may((8, 9))])
+    assert (plan.why_whole, plan.is_trial) == ("", True)
+    assert watched(plan) == FLAG | {3: [ByteRange(4, 22)]}
+    used = plan.buffers[1]
+    assert used.merged == (MergedRange(ByteRange(4, 22), (0, 1, 2)),)
+    assert [a.needs.runs() for a in used.assignments] == [[], [ByteRange(0, 4), ByteRange(22, 40)], []]
+    assert not any(a.owns for a in used.assignments)
+
+
+def test_what_claimers_write_apart_stays_with_them() -> None:
+    plan = claimed_plan([may((0, 8)), may((8, 16))])
+    assert (plan.why_whole, watched(plan), plan.is_trial) == ("", FLAG, True)
+    assert [a.owns.runs() for a in plan.buffers[1].assignments] == [[ByteRange(0, 8)], [ByteRange(8, 16)]]
+
+
+def test_what_claimers_read_of_each_other_is_watched() -> None:
+    plan = claimed_plan([may((0, 8), reads=(0, 16)), may((8, 16))])
+    assert (plan.why_whole, watched(plan)) == ("", FLAG | {3: [ByteRange(0, 16)]})
+    plan = claimed_plan([may((0, 8), reads=(0, 16)), may((8, 16))], claimed=())
+    assert "may read what others write: a1" in plan.why_whole
+
+
+def test_what_claimers_only_update_is_watched_where_it_is_read_too() -> None:
+    update, over = Update("add", 4), RegionSet.of([ByteRange(0, 4)])
+    one = AccessRange(1, over, EMPTY, Precision.MAY, updates=((update, over),))
+    plan = claimed_plan([one, one])
+    assert (plan.why_whole, watched(plan)) == ("", FLAG | {3: [ByteRange(0, 4)]})
+    assert all(merged.update is None for used in plan.buffers for merged in used.merged)
+
+
+def test_a_buffer_that_others_write_too_is_merged() -> None:
+    hits, beside = [may((0, 4)), may((0, 4))], [may((4, 8)), may((8, 12))]
+    assert watched(claimed_plan(hits, beside)) == FLAG | {3: [ByteRange(0, 4)]}
+    plan = claimed_plan(hits, beside, bound=(3, 3))
+    assert (plan.why_whole, watched(plan), plan.is_trial) == ("", FLAG, False)
+    plan = claimed_plan(hits, beside, bound=(3, 3), claimed=(1, 2))
+    assert watched(plan) == FLAG | {3: [ByteRange(0, 12)]}
+
+
+def test_what_lies_in_the_buffer_that_is_watched_anyhow_is_watched_once() -> None:
+    plan = claimed_plan([may((8, 12)), may((8, 12))], bound=(2,))
+    assert watched(plan) == FLAG and len(plan.buffers) == 1
+
+
+def test_of_much_all_that_claimers_write_is_merged() -> None:
+    nbytes = 1 << 20
+    rest = nbytes - NBYTES
+    assert watched(claimed_plan([may((0, rest))] * 2, nbytes=nbytes)) == FLAG | {3: [ByteRange(0, rest)]}
+    plan = claimed_plan([may((0, rest + 1))] * 2, nbytes=nbytes)
+    assert (plan.why_whole, watched(plan), plan.is_trial) == ("", FLAG, False)
+    plan = claimed_plan([may((0, 8))] * 2, [may((0, rest))] * 2, nbytes=nbytes, claimed=(1, 2))
+    assert watched(plan) == FLAG
+    plan = claimed_plan([may((0, 8))] * 2, [may((0, rest - 8))] * 2, nbytes=nbytes, claimed=(1, 2))
+    assert len(watched(plan)) == 3

@@ -39,6 +39,64 @@ def test_what_is_launched_again_leaves_what_one_device_leaves(tmp_path: Path, me
         assert min(split["every"], split["pairs"], split["search"]) > 0 and sum(split.values()) > 100
 
 
+def claims(environ: dict[str, str], *arguments: str) -> str:
+    """What a program of searches printed once all that these left was right."""
+    done = run([sys.executable, "-m", "tests.launch.claiming", *arguments], environ, 200.0)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    return done.stdout
+
+
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_searches_that_store_what_they_find_leave_what_one_device_leaves(
+    tmp_path: Path, members: int
+) -> None:
+    stats = tmp_path / "stats.json"
+    image = image_environ(members, SDI_SPLIT="always", SDI_STATS=str(stats))
+    played = undone = 0
+    for seed in ("1", str(members)):
+        assert claims(image, seed, "30") == claims(plain_environ(), seed, "30")
+        found = counted(stats)
+        played += found["records"]["NDRANGE"]["played"]
+        undone += sum(each["attempts_undone"] for each in found["kernels"].values())
+        split = {name: each["launches_split"] for name, each in found["kernels"].items()}
+        assert min(split[name] for name in ("first", "listed", "marked", "smallest")) > 12
+    assert played > 80 and undone > 4
+
+
+def test_a_search_that_stores_what_it_finds_needs_no_python(tmp_path: Path) -> None:
+    """But for the first times: no launch of it merges anything."""
+    stats = tmp_path / "stats.json"
+    claims(image_environ(2, SDI_SPLIT="always", SDI_STATS=str(stats)), "1", "0")
+    found = counted(stats)
+    assert {name: each["launches_split"] for name, each in found["kernels"].items()} == dict.fromkeys(
+        ("first", "listed", "marked", "smallest"), 12
+    )
+    assert found["records"]["NDRANGE"]["played"] >= 24
+
+
+@pytest.mark.parametrize("player", ["on", "off"])
+def test_what_is_watched_counts_as_one(tmp_path: Path, player: str) -> None:
+    """One member has changed the flag, having read the results, and another one the other way round."""
+    stats = tmp_path / "stats.json"
+    environ = image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats), SDI_PLAYER=player)
+    claims(environ, "1", "crossed")
+    found = counted(stats)
+    kernel = found["kernels"]["crossed"]
+    assert (kernel["launches_split"], kernel["attempts_undone"]) == (36, 4)
+    assert (found["records"].get("NDRANGE", {}).get("undone", 0) > 0) == (player == "on")
+
+
+@pytest.mark.parametrize("how", ["1", "warn"])
+def test_searches_are_verified_but_for_what_one_member_found(tmp_path: Path, how: str) -> None:
+    stats = tmp_path / "stats.json"
+    claims(image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats), SDI_VERIFY=how), "3", "8", "3")
+    kernels = counted(stats)["kernels"].values()
+    assert sum(each["launches_verified"] for each in kernels) == sum(
+        each["launches_split"] for each in kernels
+    )
+    assert sum(each["launches_split"] for each in kernels) > 36
+
+
 def test_what_does_not_count_runs_again_once(tmp_path: Path) -> None:
     stats = tmp_path / "stats.json"
     repeated(3, 40, image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats)))
