@@ -21,8 +21,9 @@ class Scalar(NamedTuple):
 
 SMALL = 1 << 31
 """Below it no number of 32 bits wraps around."""
-COPIES_MAX_NBYTES = 4 << 10
-"""So much of counters, or of what is watched, the player compares and adds up; of more Python does."""
+COPIES_MAX_NBYTES = 64 << 10
+"""So much of counters, or of what is watched, the player compares and adds up; of more Python does.
+[M] two members, two busy cores, a search with 60,000 bytes of results: 0.45 ms, by Python 8."""
 
 Polynomial = tuple[tuple[int, tuple[Scalar, ...]], ...]
 """A sum of products: a coefficient, and the arguments that it is multiplied with."""

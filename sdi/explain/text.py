@@ -36,7 +36,7 @@ def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
     if note.claimed:
         lines.append(
             f"  writes {', '.join(note.claimed)} only where it uses these results: what several members "
-            "may write there counts with them, up to 1 MiB in all"
+            "may write there counts with them, where it is little"
         )
     precisions = {p.name: p for p in launch.precision} if launch else {}
     for argument in note.arguments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Generic, TypeVar
 
@@ -287,6 +287,14 @@ class Kernel:
         self.generation = 0
         self.cell = 0
         self._cells: Cells | None = None
+
+    def planned(self, is_far: bool) -> KernelModel:
+        """The model by which launches are cut.
+
+        Over a network what only claimers write is merged: that sends what changed alone, and there is no
+        player that would do without.
+        """
+        return replace(self.model, claimed=()) if is_far else self.model
 
     def effort(self, ndrange: NDRange) -> float | None:
         """Accesses of all work-items of a kernel without loops; None: ask the bound access."""

@@ -454,7 +454,7 @@ class Launcher:
 
         ``plan_key``: by which plans are remembered, if they are.  ``is_on_one``: one member has all.
         """
-        model, member = kernel.model, launch.member
+        model, member = kernel.planned(self._memory.transfers.links.is_far), launch.member
         capacities = [nbytes - image_nbytes for nbytes in self._capacities(member)]
         images = None
         if kernel.images is not None:

@@ -485,11 +485,13 @@ def _claimed_plans(
     apart: Mapping[int, BufferPlan],
     regions: Collection[int],
 ) -> dict[int, BufferPlan]:
-    """Of those that only whoever changes what is watched writes to, and that would be merged or not be split.
+    """Of those that only whoever changes what is watched writes to, where they would be merged, or where the
+    launch would run whole for them.
 
-    They are watched too if there is little of that in all.
+    They are watched too if there is little in all: to merge them so little that the player looks at it.
     """
     found: dict[int, BufferPlan] = {}
+    most = COPIES_MAX_NBYTES
     for buffer_id in {buffer_id for index, buffer_id in named if index in model.claimed}:
         indices = [index for index, each in named if each == buffer_id]
         is_claimed = all(index in model.claimed or not model.arguments[index].writes for index in indices)
@@ -498,7 +500,9 @@ def _claimed_plans(
             continue
         own = [by_buffer[buffer_id] for by_buffer in gathered]
         plan, over = _buffer_plan(model, named, buffers[buffer_id], own), union_of(_writes(own)).bounds
-        if over is not None and (plan.merged or plan.mixed or _read_others(own)):
+        is_whole = plan.mixed or _read_others(own)
+        if over is not None and (plan.merged or is_whole):
+            most = _WATCHED_MAX if is_whole else most
             rest = [
                 AssignmentAccess(one.needs.difference(RegionSet((over,))), EMPTY) for one in plan.assignments
             ]
@@ -507,7 +511,7 @@ def _claimed_plans(
                 plan.buffer, tuple(rest), (merged,), 1, 1, plan.cause, is_watched=True
             )
     watched = [each.nbytes for plan in (*apart.values(), *found.values()) for each in plan.watched]
-    return found if sum(watched) <= _WATCHED_MAX else {}
+    return found if sum(watched) <= most else {}
 
 
 def _writes(gathered: Sequence[_Gathered]) -> list[RegionSet]:

@@ -12,6 +12,7 @@ from tests.clc.test_model import model_of
 HELPERS = """
 int claim(volatile global int *flag) { return atomic_xchg(flag, 1) == 0; }
 int perhaps(volatile global int *flag, int v) { if (v) return atomic_xchg(flag, 1); return 0; }
+int late(volatile global int *flag, int v) { if (v) return 0; return atomic_xchg(flag, 1); }
 int asks(volatile global int *flag, int v) { int was = atomic_xchg(flag, 1); if (v) return was; return 0; }
 int again(volatile global int *flag, int v) { return v ? again(flag, v - 1) : 0; }
 void put(global int *at, int value) { at[3] = value; }
@@ -60,6 +61,7 @@ BEHIND = {
     "in[g] && claim(n) && (x[0] = g); in[g] && (claim(n) || (x[1] = g)) && (x[2] = g);": "x[0] x[1] x[2]",
     "in[g] == 7 ? (claim(n) ? (x[0] = g) : (x[1] = g)) : (x[2] = g);": "x[0] x[1]",
     "if (in[g]) { perhaps(n, m); x[0] = g; }": "",
+    "if (in[g]) { late(n, m); x[0] = g; }": "",
     "if (in[g]) { asks(n, m); x[0] = g; }": "x[0]",
     "if (in[g]) { again(n, m); x[0] = g; }": "",
     "if (in[g]) { m = sizeof(claim(n)); x[0] = g; }": "",
@@ -94,6 +96,7 @@ CLAIMED = {
     "if (in[g] == 7 && claim(n)) { atomic_inc(x); atomic_add(&y[1], 2); } atomic_inc(y);": "x",
     "if (in[g] == 7 && claim(n)) put(x, g);": "x",
     "if (in[g] == 7 && claim(n)) { put(x, g); put(y, g); } if (m) put(y, 0);": "x",
+    "if (in[g] == 7 && claim(n)) put(x, g); if (in[g] == 8) put(x, 0);": "",
     "if (in[g] == 7 && claim(n)) put(g & 1 ? x : y, g);": "x y",
     "global int *p = in[0] ? x : y; if (in[g] == 7 && claim(n)) p[0] = g;": "x y",
     "global int *p = in[0] ? x : y; if (in[g] == 7 && claim(n)) x[0] = g; p[g] = 1;": "",

@@ -3,7 +3,8 @@
 ``python -m tests.launch.claiming SEED STEPS [KINDS]`` prints, of each kernel, how often it was launched,
 once all that it left was what one device could have left.  KINDS: of so many kernels, all or those of which
 each byte is known but for who was first.  ``crossed`` for steps: of one whose work-items use what others have
-left, one after the other, as members do that have found something at once.
+left, one after the other, as members do that have found something at once; ``scattered``: of one whose
+results lie in 60,000 bytes.
 """
 
 import sys
@@ -55,6 +56,14 @@ __kernel void smallest(__global const int *in, volatile __global int *found, __g
         hits[0] = i;
 }
 
+/* Where that lies nobody knows before. */
+__kernel void scattered(__global const int *in, volatile __global int *found, __global int *hits, int wanted)
+{
+    int i = get_global_id(0), v = in[i];
+    if (v == wanted && atomic_xchg(found, 1) == 0)
+        hits[in[i + 1]] = i;
+}
+
 /* Of two one sees what the other has left. */
 __kernel void crossed(__global const int *in, volatile __global int *found, __global int *hits, int wanted)
 {
@@ -65,7 +74,7 @@ __kernel void crossed(__global const int *in, volatile __global int *found, __gl
         hits[0] = atomic_or(found, 0) + 1;
 }
 """
-N, ROOM = 1024, 32
+N, ROOM, MUCH = 1024, 32, 15_000
 
 
 class Model:
@@ -127,6 +136,23 @@ class Model:
             assert sorted((after, int(hits[0]))) == ([1, 2] if is_found else [0, 0]), (after, hits)
             assert not hits[1:].any()
 
+    def scattered(self) -> None:
+        """One stores somewhere in much memory."""
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        self.hits = cl.Buffer(self.context, flags, hostbuf=np.zeros(MUCH, np.int32))
+        expected, found = np.zeros(MUCH, np.int32), np.empty(MUCH, np.int32)
+        arguments = self.device_input, self.found, self.hits, np.int32(100)
+        for number in range(36):
+            at, place = int(self.rng.integers(N - 1)), int(self.rng.integers(MUCH))
+            self.input[:] = 7
+            self.input[at : at + 2] = (100, place) if number % 3 == 2 else 7
+            cl.enqueue_copy(self.queue, self.device_input, self.input)
+            cl.enqueue_copy(self.queue, self.found, np.zeros(1, np.int32))
+            self.kernels["scattered"](self.queue, (N,), (32,), *arguments)
+            cl.enqueue_copy(self.queue, found, self.hits)
+            expected[place] = at if number % 3 == 2 else expected[place]
+            assert np.array_equal(found, expected)
+
     def step(self, kinds: int) -> None:
         """A search, several times in a row."""
         rng = self.rng
@@ -186,8 +212,8 @@ class Model:
 def main() -> None:
     """Several steps."""
     model = Model(int(sys.argv[1]))
-    if sys.argv[2] == "crossed":
-        model.crossed()
+    if sys.argv[2] in ("crossed", "scattered"):
+        getattr(model, sys.argv[2])()
     else:
         kinds = int(sys.argv[3]) if len(sys.argv) > 3 else 4
         model.rest(kinds)

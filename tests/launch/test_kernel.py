@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
-from sdi.launch.kernel import ARRANGEMENTS_MAX, LaunchPlan, Recent
+from sdi.clc.model import KernelModel
+from sdi.launch.kernel import ARRANGEMENTS_MAX, Kernel, LaunchPlan, Recent
 from sdi.launch.plan import CutPlan
 from sdi.launch.recording import CopyTime
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.gain import Ran, Rates
 from sdi.partition.history import LaunchHistory
+from sdi.sampling.whole import WholeAccess
 
 
 def test_recent_values_are_those_of_a_model() -> None:
@@ -41,6 +44,13 @@ def test_recent_values_are_those_of_a_model() -> None:
         assert list(recent.values.items()) == [(k, value) for k, (value, _) in model.items()]
         assert set(recent._buffers) == set(model)
         assert set(recent._keys) == {buffer for _, buffers in model.values() for buffer in buffers}
+
+
+def test_over_a_network_what_only_claimers_write_is_merged() -> None:
+    model = KernelModel("k", (), None, "", "", 1, watched=(0,), claimed=(1, 2))
+    kernel = Kernel(model, WholeAccess(model))
+    assert kernel.planned(False) is model
+    assert kernel.planned(True) == replace(model, claimed=())
 
 
 class Key:

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sdi.appends import COPIES_MAX_NBYTES
 from sdi.atomics import Update
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange
@@ -340,12 +341,16 @@ def test_what_claimers_read_of_each_other_is_watched() -> None:
     assert "may read what others write: a1" in plan.why_whole
 
 
-def test_what_claimers_only_update_is_watched_where_it_is_read_too() -> None:
+def test_what_claimers_update_is_watched_where_it_could_not_be_combined() -> None:
     update, over = Update("add", 4), RegionSet.of([ByteRange(0, 4)])
     one = AccessRange(1, over, EMPTY, Precision.MAY, updates=((update, over),))
     plan = claimed_plan([one, one])
     assert (plan.why_whole, watched(plan)) == ("", FLAG | {3: [ByteRange(0, 4)]})
     assert all(merged.update is None for used in plan.buffers for merged in used.merged)
+    much = RegionSet.of([ByteRange(0, 2 * COPIES_MAX_NBYTES)])
+    one = AccessRange(1, EMPTY, EMPTY, Precision.MAY, updates=((ADD, much), (OR, much)))
+    plan = claimed_plan([one, one], nbytes=much.nbytes)
+    assert (plan.why_whole, watched(plan)) == ("", FLAG | {3: [much.bounds]})
 
 
 def test_a_buffer_that_others_write_too_is_merged() -> None:
@@ -363,12 +368,14 @@ def test_what_lies_in_the_buffer_that_is_watched_anyhow_is_watched_once() -> Non
 
 
 def test_of_much_all_that_claimers_write_is_merged() -> None:
-    nbytes = 1 << 20
-    rest = nbytes - NBYTES
-    assert watched(claimed_plan([may((0, rest))] * 2, nbytes=nbytes)) == FLAG | {3: [ByteRange(0, rest)]}
-    plan = claimed_plan([may((0, rest + 1))] * 2, nbytes=nbytes)
-    assert (plan.why_whole, watched(plan), plan.is_trial) == ("", FLAG, False)
-    plan = claimed_plan([may((0, 8))] * 2, [may((0, rest))] * 2, nbytes=nbytes, claimed=(1, 2))
-    assert watched(plan) == FLAG
-    plan = claimed_plan([may((0, 8))] * 2, [may((0, rest - 8))] * 2, nbytes=nbytes, claimed=(1, 2))
-    assert len(watched(plan)) == 3
+    nbytes = 2 << 20
+    for read, most in ((None, COPIES_MAX_NBYTES), ((0, nbytes), 1 << 20)):
+        rest = most - NBYTES
+        plan = claimed_plan([may((0, rest), read)] * 2, nbytes=nbytes)
+        assert watched(plan) == FLAG | {3: [ByteRange(0, rest)]}
+        plan = claimed_plan([may((0, rest + 1), read)] * 2, nbytes=nbytes)
+        assert (bool(plan.why_whole), watched(plan), plan.is_trial) == (read is not None, FLAG, False)
+        two = [may((0, 8))] * 2, [may((0, rest), read)] * 2
+        assert watched(claimed_plan(*two, nbytes=nbytes, claimed=(1, 2))) == FLAG
+        two = [may((0, 8))] * 2, [may((0, rest - 8), read)] * 2
+        assert len(watched(claimed_plan(*two, nbytes=nbytes, claimed=(1, 2)))) == 3

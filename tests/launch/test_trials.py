@@ -74,6 +74,15 @@ def test_a_search_that_stores_what_it_finds_needs_no_python(tmp_path: Path) -> N
     assert found["records"]["NDRANGE"]["played"] >= 24
 
 
+def test_what_is_found_may_be_anywhere_in_a_buffer(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    claims(image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats)), "1", "scattered")
+    found = counted(stats)
+    kernel = found["kernels"]["scattered"]
+    assert (kernel["launches_split"], kernel["attempts_undone"]) == (36, 0)
+    assert found["records"]["NDRANGE"]["played"] >= 24
+
+
 @pytest.mark.parametrize("player", ["on", "off"])
 def test_what_is_watched_counts_as_one(tmp_path: Path, player: str) -> None:
     """One member has changed the flag, having read the results, and another one the other way round."""
