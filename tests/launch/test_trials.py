@@ -74,6 +74,15 @@ def test_a_search_that_stores_what_it_finds_needs_no_python(tmp_path: Path) -> N
     assert found["records"]["NDRANGE"]["played"] >= 24
 
 
+def test_the_user_is_told_what_counts_with_the_flags(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    claims(image_environ(2, SDI_SPLIT="always", SDI_STATS=str(stats), SDI_EXPLAIN="1"), "1", "0", "1")
+    assert (
+        "  writes hits only where it uses these results: what several members may write there counts with "
+        "them, where it is little"
+    ) in counted(stats)["kernels"]["first"]["explain"]["text"]
+
+
 def test_what_is_found_may_be_anywhere_in_a_buffer(tmp_path: Path) -> None:
     stats = tmp_path / "stats.json"
     claims(image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats)), "1", "scattered")
