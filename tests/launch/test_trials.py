@@ -107,7 +107,7 @@ def test_what_is_watched_counts_as_one(tmp_path: Path, player: str) -> None:
 @pytest.mark.parametrize("how", ["1", "warn"])
 def test_searches_are_verified_but_for_what_one_member_found(tmp_path: Path, how: str) -> None:
     stats = tmp_path / "stats.json"
-    claims(image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats), SDI_VERIFY=how), "3", "8", "3")
+    claims(image_environ(3, SDI_SPLIT="always", SDI_STATS=str(stats), SDI_VERIFY=how), "3", "12")
     kernels = counted(stats)["kernels"].values()
     assert sum(each["launches_verified"] for each in kernels) == sum(
         each["launches_split"] for each in kernels

@@ -420,7 +420,8 @@ class Verifier:
 def _determined(check: _Check, buffer: VirtualBuffer, split: Bytes, whole: Bytes) -> tuple[Bytes, Bytes]:
     """Results of both runs as far as one device determines them: what was appended without its order.
 
-    Where a limit was reached, or one member changed what all watch, it is open what was stored.
+    Where a limit was reached, or one member changed what all watch, it is open what was stored.  If the
+    kernel looks at that itself, it is open what it made of it.
     """
     plans = check.binding.launch_plan.plan.buffers
     used = next((each for each in plans if each.buffer is buffer), None)
@@ -429,6 +430,8 @@ def _determined(check: _Check, buffer: VirtualBuffer, split: Bytes, whole: Bytes
     is_open = check.appended is None
     left_out = [used.appended] if is_open and used.appended is not None else []
     if is_open and any(each.is_watched for each in plans):
+        if _looks_at_finds(check.binding):
+            return split[:0], whole[:0]
         left_out += [merged.over for merged in used.merged if merged.update is None]
     if used.appended is None and not left_out:
         return split, whole
@@ -444,6 +447,16 @@ def _determined(check: _Check, buffer: VirtualBuffer, split: Bytes, whole: Bytes
                 )
                 blocks[:] = sorted(blocks, key=bytes)
     return split, whole
+
+
+def _looks_at_finds(binding: Binding) -> bool:
+    """Whether a work-item may read what others only store where they use the result of an atomic."""
+    watched = {each.buffer.id for each in binding.launch_plan.plan.buffers if each.is_watched}
+    model = binding.kernel.model
+    claimed = [(model.arguments[index].reads, binding.values[index]) for index in model.claimed]
+    return any(
+        reads and isinstance(value, BufferArgument) and value.buffer in watched for reads, value in claimed
+    )
 
 
 def _written(binding: Binding) -> frozenset[int]:
