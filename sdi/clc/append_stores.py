@@ -11,14 +11,23 @@ from collections.abc import Sequence
 from sdi.appends import Limit
 from sdi.clc.append_sites import KernelText, Site, walk
 from sdi.clc.covering import Refused, Store, Trip
-from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, bare, callee_of
+from sdi.clc.frontend.syntax import (
+    WAYS_OUT,
+    Form,
+    NodeKind,
+    Space,
+    SyntaxNode,
+    bare,
+    callee_of,
+    ends_with_way_out,
+    has_any,
+)
 from sdi.clc.group_appends import GroupAppends
 from sdi.clc.linear import ONE, Linear, Symbol, added, changed_by, scaled, without
 from sdi.clc.work_item_choices import Key
 
 _VSTORE = re.compile(r"vstore(2|3|4|8|16)\Z")
 _COMPONENTS = re.compile(r"\s*\.\s*(?:([sS])([0-9a-fA-F]+)|([xyzw]+))\Z")
-_LEAVES = frozenset({NodeKind.RETURN, NodeKind.BREAK, NodeKind.CONTINUE})
 _INT, _ONE_LESS = 4, (1 << 32) - 1
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -63,7 +72,7 @@ class StoreFinder:
                 case NodeKind.IF if site.is_of_group and (way := self._way(site, node, left)) is not None:
                     taken, passed = way
                     is_sure = self._stores(site, taken, trip, is_sure, left - passed)
-                    if taken != node.operands[1:2] and _ends(node.operands[1]):
+                    if taken != node.operands[1:2] and ends_with_way_out(node.operands[1]):
                         left -= passed
                 case NodeKind.IF if (
                     not site.is_of_group and (truth := self._truth(node.operands[0])) is not None
@@ -83,7 +92,7 @@ class StoreFinder:
                 case NodeKind.CALL if is_sure and not left:
                     self._vector_store(site, node, trip)
                 case _:
-                    is_sure = is_sure and not any(each.kind in _LEAVES for each in node.walk())
+                    is_sure = is_sure and not has_any(node, WAYS_OUT)
         return is_sure
 
     def _way(
@@ -243,7 +252,7 @@ class StoreFinder:
         is_large = self._locals.is_unsigned(stop) or (is_shared and not site.is_small)
         if not condition.operands[1].type.unsigned and is_large:
             return None  # what is added as a large number would be less than 0
-        if any(each.kind in _LEAVES for each in body.walk()):
+        if has_any(body, WAYS_OUT):
             return None
         return Trip(symbol, by, stop)
 
@@ -334,10 +343,3 @@ class StoreFinder:
 def _waits(node: SyntaxNode) -> bool:
     """Whether work-items wait for each other within it."""
     return any(each.kind is NodeKind.DECL_REF and each.name.endswith("barrier") for each in node.walk())
-
-
-def _ends(branch: SyntaxNode) -> bool:
-    """Whether who runs a branch leaves what is around it."""
-    if branch.kind is NodeKind.COMPOUND and branch.children:
-        branch = branch.children[-1]
-    return branch.kind in _LEAVES

@@ -19,7 +19,7 @@ from sdi.clc.arguments import required_work_group_size
 from sdi.clc.atomics import unused_calls
 from sdi.clc.covering import Refused, Store, filled, rest_of
 from sdi.clc.frontend.builtins import Action, action_of
-from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, bare, callee_of
+from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, bare, callee_of, has_any
 from sdi.clc.group_appends import GroupAppends
 from sdi.clc.group_parts import ADDS
 from sdi.clc.linear import ONE, Linear, Symbol, added, without
@@ -84,7 +84,7 @@ class _Finder:
 
     def find(self, calls: Sequence[SyntaxNode]) -> list[Append]:
         """All appends.  Raises Refused."""
-        if any(node.kind in _JUMPS for node in self.text.body.walk()):
+        if has_any(self.text.body, _JUMPS):
             raise Refused("beside jumps or assembly")
         for call in calls:
             if (callee := callee_of(call)) is not None and callee.declaration in self.text.tree.functions:

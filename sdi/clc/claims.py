@@ -11,14 +11,23 @@ from dataclasses import dataclass, field
 
 from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.frontend.builtins import Action, action_of
-from sdi.clc.frontend.syntax import LOOPS, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.clc.frontend.syntax import (
+    LOOPS,
+    WAYS_OUT,
+    NodeKind,
+    Space,
+    SyntaxNode,
+    Tree,
+    callee_of,
+    ends_with_way_out,
+    has_any,
+)
 from sdi.clc.linear import changed_by
 from sdi.clc.seldom import guarded_calls
 
-_WAYS_OUT = frozenset({NodeKind.RETURN, NodeKind.BREAK, NodeKind.CONTINUE})
 _JUMPS = frozenset({NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.ASM})
 _ENTRIES = frozenset({NodeKind.CASE, NodeKind.DEFAULT, NodeKind.LABEL})
-_ELSEWHERE = _WAYS_OUT | _JUMPS | _ENTRIES
+_ELSEWHERE = WAYS_OUT | _JUMPS | _ENTRIES
 _SAME = frozenset({NodeKind.PAREN, NodeKind.UNEXPOSED, NodeKind.CAST})
 _CHOICES = {"&&": True, "||": False}
 """What the first operand is where the second is looked at."""
@@ -57,7 +66,7 @@ class Claims:
         """Whether a node stands behind a claim of the same function, or of one that it calls."""
         of, body = self._of(function), self._tree.functions[function].body
         if of.behind is None:
-            is_plain = body is not None and not any(each.kind in _JUMPS for each in body.walk())
+            is_plain = body is not None and not has_any(body, _JUMPS)
             of.behind = self._found_behind(of, body) if body is not None and is_plain else frozenset()
         return id(node) in of.behind
 
@@ -99,13 +108,13 @@ class Claims:
         statements, found = block.children, list[bool]()
         is_made = False
         for each in statements:
-            is_made = is_made and not _has(each, _ENTRIES)
+            is_made = is_made and not has_any(each, _ENTRIES)
             found.append(is_made)
             is_made = is_made or self._is_sure(of, each) or self._is_passed(of, each)
         is_coming = False
         for number in range(len(statements) - 1, -1, -1):
             each = statements[number]
-            has_way_out = _has(each, _WAYS_OUT)
+            has_way_out = has_any(each, WAYS_OUT)
             found[number] |= is_coming and not has_way_out
             is_coming = self._is_sure(of, each) or (is_coming and not has_way_out)
         return list(zip(statements, found, strict=True))
@@ -115,7 +124,7 @@ class Claims:
         if node.kind is not NodeKind.IF:
             return False
         return any(
-            _leaves(branch) and self._is_implied(of, node.operands[0], not holds)
+            ends_with_way_out(branch) and self._is_implied(of, node.operands[0], not holds)
             for branch, holds in zip(node.operands[1:], (True, False), strict=False)
         )
 
@@ -161,8 +170,8 @@ class Claims:
             case NodeKind.COMPOUND:
                 for child in children:
                     is_sure = self._is_sure(of, child)
-                    if is_sure or _has(child, _ELSEWHERE):
-                        return is_sure and not _has(child, _ENTRIES)
+                    if is_sure or has_any(child, _ELSEWHERE):
+                        return is_sure and not has_any(child, _ENTRIES)
                 return False
             case NodeKind.IF | NodeKind.CONDITIONAL_OPERATOR:
                 branches = [self._is_sure(of, child) for child in children[1:]]
@@ -223,14 +232,3 @@ def _is_branched(node: SyntaxNode) -> bool:
     if node.kind in (NodeKind.IF, NodeKind.SWITCH, NodeKind.CONDITIONAL_OPERATOR) or node.kind in LOOPS:
         return True
     return node.kind is NodeKind.BINARY_OPERATOR and node.operator in _CHOICES
-
-
-def _has(node: SyntaxNode, kinds: frozenset[NodeKind]) -> bool:
-    return any(each.kind in kinds for each in node.walk())
-
-
-def _leaves(node: SyntaxNode) -> bool:
-    """Whether nobody gets to what follows a statement."""
-    if node.kind is NodeKind.COMPOUND:
-        return bool(node.children) and _leaves(node.children[-1])
-    return node.kind in _WAYS_OUT

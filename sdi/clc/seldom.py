@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from sdi.clc.frontend.syntax import NodeKind, Space, SyntaxNode, Tree
+from sdi.clc.frontend.syntax import WAYS_OUT, NodeKind, Space, SyntaxNode, Tree, has_any
 from sdi.clc.linear import changed_by
 
-_LEAVES = frozenset({NodeKind.RETURN, NodeKind.BREAK, NodeKind.CONTINUE})
 _PLACES = frozenset({NodeKind.DECL_REF, NodeKind.ARRAY_SUBSCRIPT, NodeKind.MEMBER_REF})
 _CHOICES = frozenset({NodeKind.IF, NodeKind.CONDITIONAL_OPERATOR})
 _SHORT = 40
@@ -35,7 +34,7 @@ def guarded_calls(tree: Tree, body: SyntaxNode) -> frozenset[int]:
         for number, child in enumerate(node.operands):
             pending.append((child, is_guarded or (by_data and number > 0)))
             # What stands behind a way out happens less often than that.
-            is_way_out = child.kind is NodeKind.IF and any(each.kind in _LEAVES for each in child.walk())
+            is_way_out = child.kind is NodeKind.IF and has_any(child, WAYS_OUT)
             if node.kind is NodeKind.COMPOUND and is_way_out and not is_guarded:
                 is_guarded = _is_data(tree, child.operands[0], values, set())
     return frozenset(found)

@@ -7,7 +7,7 @@ changes per iteration, and once with the values at iteration t.
 from __future__ import annotations
 
 from sdi.clc.frontend import assembly
-from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree
+from sdi.clc.frontend.syntax import WAYS_OUT, Form, Function, NodeKind, Space, SyntaxNode, Tree, has_any
 from sdi.sampling.blind import BlindCalls, computes
 from sdi.sampling.control import (
     NOT_PRIVATE,
@@ -427,8 +427,7 @@ class Statements:
         self, condition: SyntaxNode | None, increment: SyntaxNode | None, body: SyntaxNode, most: int
     ) -> bool:
         """Run a loop of at most so many iterations one by one; False when it has more, or nobody knows."""
-        leaves = (NodeKind.BREAK, NodeKind.CONTINUE, NodeKind.RETURN)
-        if condition is None or any(n.kind in leaves for n in body.walk()):
+        if condition is None or has_any(body, WAYS_OUT):
             return False
         machine, terms = self.machine, self.terms
         accesses, unknown = len(machine.accesses), len(machine.unknown)

@@ -67,6 +67,7 @@ class NodeKind(IntEnum):
 
 
 LOOPS = frozenset({NodeKind.WHILE, NodeKind.DO, NodeKind.FOR})
+WAYS_OUT = frozenset({NodeKind.RETURN, NodeKind.BREAK, NodeKind.CONTINUE})
 LEAVES = frozenset(
     {
         NodeKind.INTEGER_LITERAL,
@@ -296,3 +297,15 @@ def bare(node: SyntaxNode) -> SyntaxNode:
             break
         node = child
     return node
+
+
+def has_any(node: SyntaxNode, kinds: frozenset[NodeKind]) -> bool:
+    """Whether a node, or one below it, is of one of these kinds."""
+    return any(each.kind in kinds for each in node.walk())
+
+
+def ends_with_way_out(statement: SyntaxNode) -> bool:
+    """Whether nobody gets to what follows a statement."""
+    if statement.kind is NodeKind.COMPOUND:
+        return bool(statement.children) and ends_with_way_out(statement.children[-1])
+    return statement.kind in WAYS_OUT
