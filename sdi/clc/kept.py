@@ -34,6 +34,11 @@ def name_of(*asked: object) -> str:
     return hashlib.sha256(repr((*asked, _code())).encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def may_include(text: str) -> bool:
+    """Whether a program may depend on more than its text: tomorrow a file may be another one."""
+    return "include" in text
+
+
 def find(kind: str, name: str) -> object:
     """The value, None when there is none or it can't be read."""
     content = cache.read(kind, name)

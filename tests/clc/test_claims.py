@@ -18,6 +18,13 @@ int again(volatile global int *flag, int v) { return v ? again(flag, v - 1) : 0;
 void put(global int *at, int value) { at[3] = value; }
 """
 PARAMETERS = "volatile global int *n, global int *x, global int *y, global const int *in, int m"
+
+
+def kernel_of(body: str) -> str:
+    """The text of a kernel that knows its id."""
+    return f"{HELPERS} kernel void k({PARAMETERS}) {{ int g = get_global_id(0); {body} }}"
+
+
 BEHIND = {
     "x[0] = g; if (claim(n)) x[1] = g;": "x[0] x[1]",
     "if (in[g] == 7) { x[0] = g; if (!atomic_xchg(n, 1)) x[1] = g; else x[2] = g; x[3] = g; } x[4] = g;": (
@@ -74,8 +81,7 @@ BEHIND = {
 
 @pytest.mark.parametrize(("body", "expected"), BEHIND.items())
 def test_who_stores_there_has_used_a_result(body: str, expected: str) -> None:
-    text = f"{HELPERS} kernel void k({PARAMETERS}) {{ int g = get_global_id(0); {body} }}"
-    tree = compile_source(text, "").tree
+    tree = compile_source(kernel_of(body), "").tree
     kernel = next(each for each in tree.functions.values() if each.name == "k")
     assert kernel.body is not None
     claims = Claims(tree)
@@ -107,7 +113,7 @@ CLAIMED = {
 
 @pytest.mark.parametrize(("body", "expected"), CLAIMED.items())
 def test_arguments_that_only_claimers_write(body: str, expected: str) -> None:
-    model = model_of(f"{HELPERS} kernel void k({PARAMETERS}) {{ int g = get_global_id(0); {body} }}")
+    model = model_of(kernel_of(body))
     assert (model.why_whole, model.watched) == ("", (0,))
     assert " ".join(model.arguments[index].name for index in model.claimed) == expected
     assert all(model.arguments[index].writes for index in model.claimed)
@@ -124,5 +130,5 @@ def test_arguments_that_only_claimers_write(body: str, expected: str) -> None:
     ],
 )
 def test_nothing_is_claimed_where_nothing_is_watched(body: str) -> None:
-    model = model_of(f"{HELPERS} kernel void k({PARAMETERS}) {{ int g = get_global_id(0); {body} }}")
+    model = model_of(kernel_of(body))
     assert (model.watched, model.claimed) == ((), ())

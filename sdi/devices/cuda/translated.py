@@ -14,7 +14,7 @@ _PROGRAMS_MAX = 4
 @functools.lru_cache(_PROGRAMS_MAX)
 def translated(text: str, options: tuple[str, ...]) -> CudaProgram:
     """See ``translate``; what is known is not found out again.  Raises BuildError."""
-    if "include" in text:  # it may depend on more than the text
+    if kept.may_include(text):
         return translate(text, options)
     name = kept.name_of(text, options)
     found = kept.find(_KIND, name)

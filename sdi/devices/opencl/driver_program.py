@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from typing import Final
 
 from pyopencl import _cl
@@ -24,6 +24,8 @@ ProgramKey = tuple[str, str]
 PUT_OFF_NS: Final = 300_000_000
 """What took longer to build is built when it is asked for: a session waits for what was put off."""
 _KIND: Final = "built"
+_FACTS: Final = [each.name for each in fields(KernelFacts)]
+"""What is kept of each kernel, in this order: sdi with other facts has its own files."""
 
 
 class DriverProgram:
@@ -41,8 +43,7 @@ class DriverProgram:
         self._lock: Final = threading.Lock()
         self._handle: _cl._Program | None = None
         self._took_ns = 0
-        # A text that includes files may become another program tomorrow.
-        self._name = "" if "include" in key[0] else kept.name_of(*key, compiler)
+        self._name = "" if kept.may_include(key[0]) else kept.name_of(*key, compiler, _FACTS)
         known = kept.find(_KIND, self._name) if self._name else None
         if isinstance(known, tuple):
             self._took_ns, facts = known

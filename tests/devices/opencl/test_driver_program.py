@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from sdi.devices import copying
-from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.opencl import driver_program
 from sdi.devices.opencl.driver_program import DriverProgram
-from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
+from sdi.devices.opencl.member import OpenCLDevice
 from sdi.devices.opencl.programs import OpenCLPrograms
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from tests.devices.conftest import finish
@@ -23,33 +22,14 @@ kernel void twice(global int *a) { a[get_global_id(0)] *= 2; }
 kernel void more(global int *a, local int *b) { b[get_local_id(0)] = 1; a[get_global_id(0)] += b[0]; }
 """
 OPTIONS = ("-DUNUSED",)
+BUILT = (SOURCE, OPTIONS[0])
 
 
-@pytest.fixture
-def members(
-    driver: DriverDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[OpenCLDevice]]:
-    """Two on the CPU device; nothing is kept yet, and whatever a build takes here is quick."""
+@pytest.fixture(autouse=True)
+def nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Yet; and whatever a build takes here is quick."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(driver_program, "PUT_OFF_NS", 1 << 60)
-    opened = open_members(MemberSettings(count=2, devices=driver.name))
-    yield [cast(OpenCLDevice, member) for member in opened]
-    for member in reversed(opened):
-        member.close()
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The text of each build that reaches the driver."""
-    texts: list[str] = []
-    original = OpenCLPrograms._built
-
-    def build(self: OpenCLPrograms, text: str, options: str) -> object:
-        texts.append(text)
-        return original(self, text, options)
-
-    monkeypatch.setattr(OpenCLPrograms, "_built", build)
-    return texts
 
 
 def asked(members: list[OpenCLDevice], text: str = SOURCE) -> list[object]:
@@ -62,12 +42,12 @@ def asked(members: list[OpenCLDevice], text: str = SOURCE) -> list[object]:
 
 
 def test_the_second_build_answers_as_the_first_and_waits_for_a_launch(
-    members: list[OpenCLDevice], built: list[str]
+    members: list[OpenCLDevice], built: list[tuple[str, str]]
 ) -> None:
     facts = asked(members)
-    assert built == [SOURCE]
+    assert built == [BUILT]
     assert asked(members) == facts
-    assert built == [SOURCE]
+    assert built == [BUILT]
     for member in members:
         program = member.build(SOURCE, OPTIONS)
         buffer = member.allocate(64)
@@ -78,19 +58,19 @@ def test_the_second_build_answers_as_the_first_and_waits_for_a_launch(
         finish(copying.download(member, buffer, 0, memoryview(found).cast("B"), [done]))
         assert found.tolist() == list(range(0, 32, 2))
         member.free(buffer)
-        assert built == [SOURCE] * 2, "members build what was put off once between them"
+        assert built == [BUILT] * 2, "members build what was put off once between them"
 
 
 def test_what_was_asked_of_some_kernels_only_is_not_known(
-    members: list[OpenCLDevice], built: list[str]
+    members: list[OpenCLDevice], built: list[tuple[str, str]]
 ) -> None:
     for times in (1, 2):
         members[0].kernel_info(members[0].build(SOURCE, OPTIONS), "twice")
-        assert built == [SOURCE] * times
+        assert built == [BUILT] * times
 
 
 def test_a_kernel_that_is_not_there_is_asked_of_the_driver(
-    members: list[OpenCLDevice], built: list[str]
+    members: list[OpenCLDevice], built: list[tuple[str, str]]
 ) -> None:
     asked(members)
     for times in (2, 3):
@@ -98,38 +78,47 @@ def test_a_kernel_that_is_not_there_is_asked_of_the_driver(
         with pytest.raises(ClError) as caught:
             members[0].kernel_info(program, "none")
         assert caught.value.status is Status.INVALID_KERNEL_NAME
-        assert built == [SOURCE] * times
+        assert built == [BUILT] * times
 
 
 def test_what_is_slow_to_build_is_built_at_once_until_it_is_quick(
-    members: list[OpenCLDevice], built: list[str], monkeypatch: pytest.MonkeyPatch
+    members: list[OpenCLDevice], built: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_program, "PUT_OFF_NS", 100)
     clock = iter([0, 101, 0, 100])
     monkeypatch.setattr(driver_program.time, "monotonic_ns", lambda: next(clock))
     for times in (1, 2, 2):
         asked(members[:1])
-        assert built == [SOURCE] * times
+        assert built == [BUILT] * times
 
 
 def test_what_includes_files_is_never_put_off(
-    members: list[OpenCLDevice], built: list[str], tmp_path: Path
+    members: list[OpenCLDevice], built: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     header = tmp_path / "header.h"
     header.write_text("")
     text = f'#include "{header}"\n{SOURCE}'
     for times in (1, 2):
         asked(members[:1], text)
-        assert built == [text] * times
+        assert built == [(text, OPTIONS[0])] * times
 
 
 def test_other_compilers_have_their_own_answers(
-    members: list[OpenCLDevice], built: list[str], monkeypatch: pytest.MonkeyPatch
+    members: list[OpenCLDevice], built: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked(members[:1])
     monkeypatch.setattr(members[0]._programs, "_compiler", "another")
     asked(members[:1])
-    assert built == [SOURCE] * 2
+    assert built == [BUILT] * 2
+
+
+def test_what_was_kept_of_other_facts_is_not_read(
+    members: list[OpenCLDevice], built: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(members[:1])
+    monkeypatch.setattr(driver_program, "_FACTS", [*driver_program._FACTS, "one_more"])
+    asked(members[:1])
+    assert built == [BUILT] * 2
 
 
 def test_what_builds_no_more_fails_the_launch(
@@ -149,8 +138,7 @@ def test_what_builds_no_more_fails_the_launch(
     members[0].free(buffer)
 
 
-def test_what_can_not_be_read_is_as_good_as_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_what_can_not_be_read_is_as_good_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     build = cast(Callable[[], object], lambda: made.append(1))
     monkeypatch.setattr(driver_program.kept, "find", lambda _kind, _name: ["something else"])
