@@ -117,7 +117,7 @@ template<class V, int... I> struct _cl_components {
 };
 template<int... I, class V> _CL _cl_components<V, I...> _cl_ref(V &r) { return _cl_components<V, I...>{r}; }
 
-// C++ does not copy volatile class objects.
+// C++ does not copy volatile class objects: vectors by elements, records by words or bytes.
 template<class V, class T, int N> _CL V _cl_load(const volatile _cl_vec<T, N> &a) {
   V r;
   _CL_EACH(N) r.v[i] = a.v[i];
@@ -125,6 +125,20 @@ template<class V, class T, int N> _CL V _cl_load(const volatile _cl_vec<T, N> &a
 }
 template<class T, int N> _CL _cl_vec<T, N> _cl_store(volatile _cl_vec<T, N> &a, _cl_vec<T, N> b) {
   _CL_EACH(N) a.v[i] = b.v[i];
+  return b;
+}
+template<class V> struct _cl_units {
+  typedef typename _cl_if<alignof(V) % 4 == 0, unsigned, unsigned char>::type T;
+  T at[sizeof(V) / sizeof(T)];
+};
+template<class V> requires(!_cl_is_vec<V>::value) _CL V _cl_load(const volatile V &a) {
+  _cl_units<V> r;
+  _CL_EACH(sizeof r.at / sizeof *r.at) r.at[i] = ((const volatile _cl_units<V> *)&a)->at[i];
+  return __builtin_bit_cast(V, r);
+}
+template<class V> requires(!_cl_is_vec<V>::value) _CL V _cl_store(volatile V &a, V b) {
+  const _cl_units<V> r = __builtin_bit_cast(_cl_units<V>, b);
+  _CL_EACH(sizeof r.at / sizeof *r.at) ((volatile _cl_units<V> *)&a)->at[i] = r.at[i];
   return b;
 }
 

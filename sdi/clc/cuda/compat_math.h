@@ -209,9 +209,10 @@ _CL float _cl_approximate_exp2(float a) { float r; asm("ex2.approx.f32 %0, %1;" 
 _CL float _cl_approximate_sqrt(float a) { float r; asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
 _CL float _cl_approximate_rsqrt(float a) { float r; asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
 _CL float _cl_approximate_rcp(float a) { float r; asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
+_CL float _cl_fast_rcp(float a) { return __fdividef(1.0f, a); }
 _CL_FAST1(native_cos, __cosf) _CL_FAST1(native_exp, __expf) _CL_FAST1(native_exp2, _cl_approximate_exp2)
 _CL_FAST1(native_exp10, __exp10f) _CL_FAST1(native_log, __logf) _CL_FAST1(native_log2, __log2f)
-_CL_FAST1(native_log10, __log10f) _CL_FAST1(native_recip, _cl_approximate_rcp)
+_CL_FAST1(native_log10, __log10f) _CL_FAST1(native_recip, _cl_fast_rcp)
 _CL_FAST1(native_rsqrt, _cl_approximate_rsqrt) _CL_FAST1(native_sin, __sinf)
 _CL_FAST1(native_sqrt, _cl_approximate_sqrt) _CL_FAST1(native_tan, __tanf)
 _CL_FAST2(native_divide, __fdividef) _CL_FAST2(native_powr, __powf)

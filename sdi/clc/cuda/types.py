@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 
 from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Type
 from sdi.wire.opencl import IMAGE_TYPES
@@ -150,7 +151,9 @@ class TypeNames:
             assert found.element is not None
             inner = f"({name})" if name.startswith("*") else name
             count = str(found.count) if found.count else ""
-            return self.declare(found.element, f"{inner}[{count}]", node)
+            # libclang tells the qualifiers of an array's elements with the array.
+            element = replace(found.element, volatile=found.volatile or found.element.volatile)
+            return self.declare(element, f"{inner}[{count}]", node)
         qualifiers = "const " * found.const + "volatile " * found.volatile
         if found.form is Form.POINTER:
             if found.element is None:

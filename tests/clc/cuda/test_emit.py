@@ -209,6 +209,15 @@ def test_flags_are_set_and_cleared(compiles: Compile) -> None:
     compiles(program, ())
 
 
+def test_arrays_stay_volatile() -> None:
+    written = body_of(translate(SOURCES["volatile arrays"], ()))
+    assert "__shared__ volatile int a[2][16];" in written
+    assert "__shared__ volatile _cl_vec<float, 4> b[16];" in written
+    assert "\nvolatile int own[4];" in written
+    records = translate(SOURCES["volatile records"], ()).text
+    assert "volatile unsigned char c[3];" in records
+
+
 def test_ranges_of_cases_become_cases() -> None:
     source = kernel("switch (b[0].x) { case -1 ... 0x2: b[0].y = 1; }")
     assert "case -1: case 0: case 1: case 2: (b[0].v[1] = 1);" in body_of(translate(source, ()))
