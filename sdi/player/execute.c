@@ -257,6 +257,17 @@ void recording_counts(struct sdi_player *p, struct recording *r, struct node *no
         node->issued_ns = sdi_player_now();
 }
 
+/* The application wants to know when a command is over, not what comes after it: an event behind what it waits for.  Behind
+ * each launch that would cost as much as a short one takes: where a lane has such an event yet, the next look has one. */
+static int node_mark(struct sdi_player *p, const struct node *node, bool reads)
+{
+    int status = 0;
+    for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
+        if (node->slot && (reads || !p->lanes[l].num_marks))
+            status = lane_mark_behind(p, l, node->waits[l]);
+    return status;
+}
+
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
     const uint32_t num_ops = r->num_ops - r->num_moves;
@@ -320,6 +331,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     } else if (r->client != CLIENT_NONE && r->client != CLIENT_WRITES) {
         need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);
     }
+    if (status == 0)
+        status = node_mark(p, node, r->client == CLIENT_READS || r->client == CLIENT_SHOWN);
     if (r->num_watched && status == 0) {
         node->stage = STAGE_TRYING;
         p->attempt = own;

@@ -133,6 +133,16 @@ static enum taken later(struct sdi_player *p)
     return nodes_await_client(p) || p->waited_ns > HOST_WAIT_NS ? not_mine(p, WHY_LANES) : FULL;
 }
 
+/* Have events behind all that a queue was given. */
+static int queue_mark(struct sdi_player *p, const struct queue *queue)
+{
+    const unsigned first = queue->stream * p->num_members;
+    int status = 0;
+    for (unsigned l = first; l < first + p->num_members && status == 0; l++)
+        status = lane_mark_behind(p, l, p->lanes[l].issued);
+    return status;
+}
+
 static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
 {
     const struct sdi_wire_command *command = (const void *)(record + sizeof(struct sdi_wire_header));
@@ -162,6 +172,8 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     if (op == SDI_OP_MARKER || op == SDI_OP_BARRIER) {
         if (nbytes != sizeof(struct sdi_rec_marker))
             return NOT_MINE;
+        if (command->slot && queue_mark(p, &p->queues[queue]))
+            return BROKEN;
         struct node *node = node_new(p, queue, id, command->slot, NO_RECORDING);
         node_is_behind(p, node, &behind);
         memcpy(node->waits, needs, sizeof needs);

@@ -186,6 +186,13 @@ static int issue(const struct planned *planned, struct stream *s)
 {
     model_issue(planned, s->lane);
     counted[OPERATIONS]++;
+    struct lane *lane = &w.player->lanes[s->lane];
+    const uint64_t marked = lane->num_marks ? lane_mark_at(lane, lane->num_marks - 1)->number : lane->reached;
+    if (w.driver == DRIVER_CUDA && s->awaited > marked && s->of != w.current_command && !w.has_failed)
+        broken("who waits for operation %lu of lane %u waits for the next one, too", (unsigned long)s->awaited, s->lane);
+    s->of = w.current_command;
+    if (model_is_awaited(s->of))
+        s->awaited = s->issued + 1;
     s->after[s->lane] = ++s->issued;
     push(s, (struct item){.position = s->issued, .touch = w.touch});
     return 0;

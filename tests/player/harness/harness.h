@@ -74,6 +74,8 @@ struct stream {
     struct item *items;
     uint64_t num_items, room, done, flushed;
     uint64_t issued, executed;
+    uint64_t awaited; /* the last operation of which the application wants to know when it is done; 0: none */
+    const struct command *of; /* the last one that was issued to it */
     uint64_t *executed_ns, *took_ns; /* by operation; between the events with times around it, 0 where there are none */
     uint64_t ns_room;
     const struct event *before; /* with times, and nothing came after it */
@@ -292,6 +294,7 @@ void client_leave(void);
 
 void model_queue(unsigned queue, bool is_playable);
 void model_issue(const struct planned *, unsigned lane);
+bool model_is_awaited(const struct command *);
 struct sent *model_pass(uint64_t consumed, const char *record, size_t nbytes);
 struct recorded *model_find(const struct command *, bool *is_known);
 void model_told(struct command *);

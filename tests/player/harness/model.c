@@ -97,6 +97,12 @@ static bool reads(const struct recorded *r)
     return r->given.client == CLIENT_READS || r->given.client == CLIENT_SHOWN;
 }
 
+/* Whether the application reads by it, and looks at it. */
+bool model_is_awaited(const struct command *c)
+{
+    return c->slot && c->as && reads(c->as);
+}
+
 static void read_by_client(struct command *c)
 {
     uint32_t client = c->as ? c->as->given.client : CLIENT_NONE;
@@ -186,6 +192,11 @@ static void pass(const struct sent *s, bool is_last)
     check_whole();
     if (c->op == SDI_OP_MARKER || c->op == SDI_OP_BARRIER) {
         take(c, NULL);
+        for (unsigned m = 0; m < w.num_members && c->slot; m++) {
+            struct stream *own = &w.streams[w.stream_of[c->queue] * w.num_members + m];
+            own->awaited = own->issued;
+            own->of = c;
+        }
         return;
     }
     bool is_known;
