@@ -216,15 +216,17 @@ def test_what_a_program_swaps_through_its_memory_goes_between_neighbours_once_it
 
 
 def test_what_several_nodes_wrote_comes_together_on_one_of_them_and_not_through_rank_0(folder: Path) -> None:
-    """Two buffers go out from rank 0 once; then changes go to whom they belong, and what is stale back."""
+    """Two buffers go out from rank 0 once; then changes go to whom they belong, and what is stale back.
+
+    Who sends what is stale follows from the rates that were measured, so only sums are the same each time.
+    """
     found = sent(folder / "merge.json")
-    initial = 2 * MERGED_NBYTES
+    initial, launches = 2 * MERGED_NBYTES, STEPS // 10
     others = [nbytes for (source, to), nbytes in found.items() if 0 not in (source, to)]
     assert sum(others) > MERGED_NBYTES // 2, "they merge among each other"
-    assert max(nbytes for (source, _), nbytes in found.items() if source) <= (STEPS // 10) * MERGED_NBYTES
-    assert sum(nbytes for (source, _), nbytes in found.items() if not source) <= (
-        initial + (STEPS // 10) * MERGED_NBYTES
-    )
+    assert sum(found.values()) <= initial + launches * RANKS * MERGED_NBYTES
+    by_rank_0 = sum(nbytes for (source, _), nbytes in found.items() if not source)
+    assert by_rank_0 < sum(found.values()) // 2, "all that is stale from rank 0 would be three quarters"
 
 
 def test_of_data_twice_as_large_as_members_rank_0_passes_only_what_the_program_writes_and_reads(
