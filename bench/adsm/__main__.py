@@ -1,4 +1,5 @@
-"""``python -m bench.adsm [--size cpu] [--members 1 2] [--rounds 3] [--only FIGURE ...] [--out FOLDER]``.
+"""``python -m bench.adsm [--size cpu] [--members 1 2] [--rounds 3] [--only FIGURE ...] [--out FOLDER]
+[--sides 256 384] [--without rolling:4K]``.
 
 Measures on members that keep copies of fine-grained memory: CPUs, which are made to, and GPUs.  What was
 measured before and is not asked for again stays in the report: FOLDER/NAME.json, .md and .png; ``--only``
@@ -13,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -32,7 +33,7 @@ BLOCKS = {
 }
 
 
-def measured(figure: str, size: str, bench: Bench) -> Iterator[Measured]:
+def measured(figure: str, size: str, bench: Bench, sides: Sequence[int]) -> Iterator[Measured]:
     """What a figure shows."""
     blocks = BLOCKS[size]
     if figure == "programs":
@@ -40,7 +41,7 @@ def measured(figure: str, size: str, bench: Bench) -> Iterator[Measured]:
             yield from bench.measure("whole", [name, size], ["buffers", *UPDATES])
     elif figure == "stencil":
         few = ["rolling:4K", "rolling:256K", "rolling:1M", "rolling:32M"]
-        for side in SIDES[size]:
+        for side in sides:
             yield from bench.measure("volume", [side], ["buffers", "batch", "eager", "lazy", *few])
     elif figure == "blocks":
         rolling = [f"rolling:{block}" for block in blocks]
@@ -64,6 +65,8 @@ def main() -> int:
     parser.add_argument(
         "--where", default=f"{len(os.sched_getaffinity(0))} CPUs", help="what the report says"
     )
+    parser.add_argument("--sides", type=int, nargs="+", help="of the stencil's volume")
+    parser.add_argument("--without", nargs="+", default=[], metavar="UPDATE", help="leave these out")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -79,8 +82,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as inputs:
         for members, figure in product(options.members, options.only):
             found = []
+            bench = Bench(options.rounds, members, Path(inputs), frozenset(options.without))
             try:
-                for each in measured(figure, options.size, Bench(options.rounds, members, Path(inputs))):
+                for each in measured(figure, options.size, bench, options.sides or SIDES[options.size]):
                     print(report.line(each), flush=True)
                     found.append(each)
                     raw[f"{figure}, {members}"] = to_json(found)

@@ -37,17 +37,21 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """How often, and where.  ``inputs``: a folder that keeps what the runs begin with."""
+    """How often, and where.
+
+    ``inputs``: a folder that keeps what the runs begin with.  ``without``: updates to leave out.
+    """
 
     rounds: int
     members: int
     inputs: Path
+    without: frozenset[str] = frozenset()
 
     def measure(self, run: str, arguments: Sequence[str | int], updates: Sequence[str]) -> list[Measured]:
         """The updates in turn, ``rounds`` times.  Raises RuntimeError where one fails."""
-        found: dict[str, list[Measured]] = {update: [] for update in updates}
+        found: dict[str, list[Measured]] = {update: [] for update in updates if update not in self.without}
         for _ in range(self.rounds):
-            for update in updates:
+            for update in found:
                 found[update].append(self._one(run, tuple(arguments), update))
         return [_median(runs) for runs in found.values()]
 

@@ -69,7 +69,7 @@ def _stencil(plt: Any, found: Sequence[Measured]) -> Any:
     figure, axes = plt.subplots(figsize=(7.5, 4.2))
     for number, update in enumerate(next(iter(rows.values()))):
         dashed = "--" if number >= len(COLOURS) else "-"
-        values = [row[update].parts["all"] for row in rows.values()]
+        values = [row[update].parts["all"] if update in row else float("nan") for row in rows.values()]
         axes.plot([*rows], values, dashed, marker="o", label=update, color=COLOURS[number % len(COLOURS)])
     axes.set_yscale("log")
     axes.set_xlabel("side of the volume")

@@ -121,6 +121,8 @@ def _stencil(found: Sequence[Measured], members: str) -> list[str]:
     for side, row in rows.items():
         cells = [
             f"{row[u].parts['all']:.3f} ({row[u].to_members / MIB:.0f} + {row[u].to_host / MIB:.0f})"
+            if u in row
+            else ""
             for u in updates
         ]
         lines.append([side, *cells])
