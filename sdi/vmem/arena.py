@@ -20,7 +20,7 @@ from sdi.vmem.spill.file import SpillFile
 
 PAGE_NBYTES = 4096
 SHARED_ADDRESSES = (0x2000_0000_0000, 0x3000_0000_0000, 0x4000_0000_0000, 0x7000_0000_0000)
-"""Where applications have nothing, also under AddressSanitizer; ThreadSanitizer leaves no room anywhere."""
+"""Where applications have nothing, also under AddressSanitizer; ThreadSanitizer takes all of them."""
 _MAP_FIXED, _MAP_FIXED_NOREPLACE = 0x10, 0x100000
 _MAP_FAILED = ctypes.c_void_p(-1).value
 KEEP_NBYTES = 2 << 30

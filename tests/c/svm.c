@@ -83,6 +83,30 @@ static void all(session_t *s, cl_program program, cl_device_svm_capabilities has
     session_step(s, 2);
 }
 
+/* A child reads what its parent has mapped, and what it changes is its own. */
+static void child_reads(session_t *s)
+{
+    int *mine = clSVMAlloc(s->context, CL_MEM_READ_WRITE, NODES * sizeof *mine, 0);
+    CHECK(clEnqueueSVMMap(s->queue, CL_TRUE, CL_MAP_WRITE, mine, NODES * sizeof *mine, 0, NULL, NULL));
+    for (int i = 0; i < NODES; i++)
+        mine[i] = 3 * i + 1;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < NODES; i++) {
+            REQUIRE(mine[i] == 3 * i + 1, "the child has %d at %d", mine[i], i);
+            mine[i] = -1;
+        }
+        _exit(32);
+    }
+    int status;
+    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 32,
+            "child's status is %#x", (unsigned)status);
+    for (int i = 0; i < NODES; i++)
+        REQUIRE(mine[i] == 3 * i + 1, "the parent has %d at %d", mine[i], i);
+    CHECK(clEnqueueSVMUnmap(s->queue, mine, 0, NULL, NULL));
+    CHECK(clEnqueueSVMFree(s->queue, 1, (void *[]){mine}, NULL, NULL, 0, NULL, NULL));
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -91,6 +115,8 @@ int main(int argc, char **argv)
     session_t s = session_start();
     cl_program program = program_of(&s);
     all(&s, program, has);
+    if (argc > 1 && has & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER)
+        child_reads(&s);
     pid_t child = argc > 1 ? fork() : -1;
     if (child == 0) {
         session_t own = session_start();

@@ -88,6 +88,9 @@ bool sdi_session_check(void);
 
 /* No lock held.  Starts the service if this process has none yet; whether it has one. */
 bool sdi_session_start(void);
+/* Client lock held.  The application knows an address in the arena: the child of a fork, which has none, gets a copy at
+ * its place.  `is_apart`: the bytes are elsewhere; then it gets none. */
+void sdi_arena_shows(bool is_apart);
 /* What is said of a device, by its number; NULL: nothing. */
 const void *sdi_fact(cl_uint device, cl_uint param, size_t *nbytes);
 

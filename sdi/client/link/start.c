@@ -2,6 +2,7 @@
 #include "link/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -9,13 +10,67 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool start_failed;
 static unsigned char *facts; /* the FACTS record's variable part */
 static uint32_t num_facts;
 
+/* What children get of the arena: of this file, which its number may no longer stand for, as applications close what they
+ * did not open. */
+static struct {
+    int fd;
+    struct stat is;
+    char *at;
+    size_t nbytes;
+    bool is_shown, is_apart;
+} kept = {.fd = -1};
+static char *inherited; /* this process' own copy of its parent's arena */
+static size_t inherited_nbytes;
+
+static void keep(int fd, const struct stat *is)
+{
+    kept.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    kept.is = *is;
+    kept.at = sdi_session.arena;
+    kept.nbytes = sdi_session.file_offset;
+}
+
+void sdi_arena_shows(bool is_apart)
+{
+    kept.is_shown = true;
+    kept.is_apart |= is_apart;
+}
+
+/* In the child of a fork, which has no arena (MADV_DONTFORK). */
+static void inherit(void)
+{
+    struct stat is;
+    const int fd = kept.fd;
+    kept.fd = -1;
+    if (fd < 0 || fstat(fd, &is) != 0 || is.st_ino != kept.is.st_ino || is.st_dev != kept.is.st_dev)
+        return;
+    if (kept.is_shown && !kept.is_apart) {
+        int flags = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+        char *at = mmap(kept.at, kept.nbytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+        if (at == kept.at) {
+            madvise(at, kept.nbytes, MADV_DONTDUMP);
+            inherited = at;
+            inherited_nbytes = kept.nbytes;
+        } else if (at != MAP_FAILED) {
+            munmap(at, kept.nbytes);
+        }
+    }
+    kept.is_shown = kept.is_apart = false;
+    close(fd);
+}
+
 static void forget(void)
 {
+    inherit();
     for (int i = 0; i < 4; i++)
         if (sdi_service_descriptors[i] >= 0)
             close(sdi_service_descriptors[i]);
@@ -127,9 +182,6 @@ static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t n
     return nbytes == 0;
 }
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
 
 /* At `address`, where nothing is, or anywhere. */
 static void *map_at(uint64_t address, int fd, uint64_t nbytes)
@@ -177,7 +229,9 @@ static bool map_arena(const int files[SDI_PASSED_MAX], uint64_t nbytes, uint64_t
     sdi_session.arena_nbytes = nbytes;
     sdi_session.file_offset = file_offset ? file_offset : nbytes;
     sdi_session.has_svm = address && (uintptr_t)at == address;
-    if (address && !sdi_session.has_svm)
+    if (sdi_session.has_svm)
+        keep(fd, &file);
+    else if (address)
         sdi_log("no shared virtual memory: the application has no room at %#llx", (unsigned long long)address);
     sdi_session.header = at;
     sdi_session.slots = (struct sdi_wire_slot *)(sdi_session.arena + SDI_SLOTS_OFFSET);
@@ -243,6 +297,9 @@ static bool start(void)
         sdi_complain("no memory");
         return false;
     }
+    if (inherited)
+        munmap(inherited, inherited_nbytes);
+    inherited = NULL;
     if (sdi_service_start(sockets) != 0)
         return false;
     sdi_session.commands = sockets[0];

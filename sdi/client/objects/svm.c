@@ -107,7 +107,9 @@ void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint 
     sdi_lock();
     region->born = num_freed;
     bool is_added = !status && add(region);
-    if (!is_added)
+    if (is_added)
+        sdi_arena_shows(is_apart);
+    else
         sdi_discard(region);
     sdi_unlock();
     return is_added ? sdi_region_at(region) : NULL;
