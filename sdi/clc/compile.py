@@ -246,7 +246,7 @@ def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel
         why_whole=why_whole,
         line=lines.place(function.definition.location)[1],
         prints=is_printing,
-        follows_pointers=follows,
+        follows_pointers=lines.place(follows.begin)[1] if follows else 0,
         appends=() if why_whole else analysis.appends,
         watched=() if why_whole else analysis.watched,
         claimed=() if why_whole else analysis.claimed,

@@ -55,8 +55,8 @@ class KernelModel:
     """One kernel.  ``why_whole`` is empty when the kernel may be split over members; otherwise one
     sentence for the user that says what prevents it (atomics with a result, spinning on a volatile, an
     unknown callee, a written program-scope variable, a global pointer stored to memory ...) with the
-    line of the user's text.  ``prints``: it may call printf.  ``follows_pointers``: it may reach memory
-    through pointers that are in memory, or what it does may depend on the value of one.
+    line of the user's text.  ``prints``: it may call printf.  ``follows_pointers``: the line where
+    it may reach memory through a pointer in memory, or may do what the value of one decides; 0: none.
     ``appends``: the atomic additions whose results it uses, all of which append; none where it runs whole.
     ``watched``: else, the arguments through which it uses results of atomic functions, if that may be seldom
     and it waits for nobody: it may be split while at most one member changes what these name.
@@ -70,7 +70,7 @@ class KernelModel:
     why_whole: str
     line: int
     prints: bool = False
-    follows_pointers: bool = False
+    follows_pointers: int = 0
     appends: tuple[Append, ...] = ()
     watched: tuple[int, ...] = ()
     claimed: tuple[int, ...] = ()

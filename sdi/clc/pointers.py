@@ -25,12 +25,12 @@ _NUMBERS = frozenset({Form.INTEGER, Form.FLOATING, Form.VECTOR})
 _CONVERSIONS = frozenset({NodeKind.CAST, NodeKind.UNEXPOSED})
 
 
-def follows_pointers(tree: Tree, kernel: Function) -> bool:
-    """Whether ``kernel`` or a function that it may call reads a pointer from memory or puts one there, makes
+def follows_pointers(tree: Tree, kernel: Function) -> SyntaxNode | None:
+    """Where ``kernel`` or a function that it may call reads a pointer from memory or puts one there, makes
     one from a number or a number from one, compares, subtracts or prints some, looks at one's bytes, or has
-    assembly.
+    assembly; None: nowhere.
     """
-    return any(_follows(tree, node) for node in tree.reached(kernel))
+    return next((node for node in tree.reached(kernel) if _follows(tree, node)), None)
 
 
 def _follows(tree: Tree, node: SyntaxNode) -> bool:

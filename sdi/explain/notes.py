@@ -85,7 +85,7 @@ class KernelNote:
     why_whole: str
     advice: str
     arguments: tuple[ArgumentNote, ...]
-    follows_pointers: bool = False
+    follows_pointers: int = 0
     appends: tuple[AppendNote, ...] = ()
     watched: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()

@@ -25,7 +25,10 @@ def kernel_lines(note: KernelNote, launch: LaunchNote | None) -> list[str]:
     if note.advice:
         lines.append(f"  to have it split: {note.advice}")
     if note.follows_pointers:
-        lines.append("  follows pointers: members use shared virtual memory where the application has it")
+        lines.append(
+            f"  follows pointers (line {note.follows_pointers}): members use shared virtual memory where the "
+            "application has it"
+        )
     lines += [_append_line(each) for each in note.appends]
     if note.watched:
         names = ", ".join(note.watched)

@@ -55,7 +55,7 @@ def _kernel(kernel: Kernel, facts: Sequence[KernelFacts]) -> bytes:
         len(model.arguments),
         int(model.prints),
         *(model.required_work_group_size or (0, 0, 0)),
-        int(model.follows_pointers),
+        int(model.follows_pointers > 0),
         0,
     )
     limits = [_WORK_GROUP.pack(*_limits(each)) for each in facts]

@@ -169,7 +169,7 @@ typedef struct node { __global struct node *next; int value; } node;
 __kernel void follow(__global node *p) { p[get_global_id(0)].value = p[get_global_id(0)].next->value; }
 __kernel void keep(__global node *p) { p[get_global_id(0)].value = 1; }
 """)
-    said = "  follows pointers: members use shared virtual memory where the application has it"
+    said = "  follows pointers (line 3): members use shared virtual memory where the application has it"
     for kernel, times in (("follow", 1), ("keep", 0)):
         status, out, err = ask(f"--kernel {kernel} --global 64 --local 8")
         assert (status, err, out.splitlines().count(said)) == (0, "", times)

@@ -109,7 +109,7 @@ class Difference:
     ) -> Difference:
         """``found`` between the bytes ``split`` and ``whole``; ``at``: from locate_argument."""
         index, start = at
-        name, type_name, unit_nbytes = "...", "reached by pointers", 1
+        name, type_name, unit_nbytes = "...", f"{buffer.nbytes} bytes reached by pointers", 1
         if index >= 0:
             argument = model.arguments[index]
             name, type_name, unit_nbytes = argument.name, argument.type_name, argument.unit_nbytes
