@@ -21,7 +21,7 @@ static uint32_t num_facts;
 
 /* What children get of the arena: of this file, which its number may no longer stand for, as applications close what they
  * did not open. */
-static struct {
+static struct kept {
     int fd;
     struct stat is;
     char *at;
@@ -49,23 +49,22 @@ void sdi_arena_shows(bool is_apart)
 static void inherit(void)
 {
     struct stat is;
-    const int fd = kept.fd;
-    kept.fd = -1;
-    if (fd < 0 || fstat(fd, &is) != 0 || is.st_ino != kept.is.st_ino || is.st_dev != kept.is.st_dev)
+    const struct kept of = kept;
+    kept = (struct kept){.fd = -1};
+    if (of.fd < 0 || fstat(of.fd, &is) != 0 || is.st_ino != of.is.st_ino || is.st_dev != of.is.st_dev)
         return;
-    if (kept.is_shown && !kept.is_apart) {
+    if (of.is_shown && !of.is_apart) {
         int flags = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-        char *at = mmap(kept.at, kept.nbytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-        if (at == kept.at) {
-            madvise(at, kept.nbytes, MADV_DONTDUMP);
+        char *at = mmap(of.at, of.nbytes, PROT_READ | PROT_WRITE, flags, of.fd, 0);
+        if (at == of.at) {
+            madvise(at, of.nbytes, MADV_DONTDUMP);
             inherited = at;
-            inherited_nbytes = kept.nbytes;
-        } else if (at != MAP_FAILED) {
-            munmap(at, kept.nbytes);
+            inherited_nbytes = of.nbytes;
+        } else if (at != MAP_FAILED) { /* an old kernel takes the address for a hint */
+            munmap(at, of.nbytes);
         }
     }
-    kept.is_shown = kept.is_apart = false;
-    close(fd);
+    close(of.fd);
 }
 
 static void forget(void)
@@ -181,7 +180,6 @@ static bool facts_well_formed(const unsigned char *at, size_t nbytes, uint32_t n
     }
     return nbytes == 0;
 }
-
 
 /* At `address`, where nothing is, or anywhere. */
 static void *map_at(uint64_t address, int fd, uint64_t nbytes)
