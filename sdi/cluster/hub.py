@@ -23,6 +23,7 @@ from sdi.errors import ClError, Status
 from sdi.service.handover import Handed, HandoverError, listen, take_over
 from sdi.service.kernel_output import Printed
 from sdi.service.main import Image, begin, refuse, run, write_end
+from sdi.service.room import room_of
 from sdi.settings import Settings, SettingsError
 
 _log = logging.getLogger("sdi.job")
@@ -99,8 +100,8 @@ class Hub:
             except SettingsError as error:
                 refuse(handed.commands, str(error))
                 return
-            room_nbytes = int(handed.arguments[0])
-            session = begin(handed.commands, handed.notices, room_nbytes, settings, self._open)
+            room = room_of(handed.arguments)
+            session = begin(handed.commands, handed.notices, room, settings, self._open)
             if session is not None:
                 session.keep_parts(partial(Heads, job))
                 run(session)

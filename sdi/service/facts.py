@@ -14,11 +14,12 @@ from sdi.devices.capabilities import Capabilities
 from sdi.devices.pooled import PooledMemory
 from sdi.errors import ClError, Status, require
 from sdi.service.image_info import image_info, member_info
+from sdi.service.room import ANY_ROOM, ArenaRoom
 from sdi.service.status_page import StatusPage
 from sdi.service.vendors import Vendors, vendors_of
 from sdi.settings import IN_PLACE, FineGrain
 from sdi.sizes import size
-from sdi.vmem.arena import PAGE_NBYTES, SHARED_ADDRESSES, Arena
+from sdi.vmem.arena import PAGE_NBYTES, Arena
 from sdi.vmem.spill.budget import Spill
 from sdi.vmem.spill.file import SpillFile
 from sdi.wire.layout import layout, padded
@@ -92,7 +93,7 @@ def failure_record(status: int, message: str) -> bytes:
 def announce(
     commands: socket.socket,
     devices: Sequence[Device],
-    room_nbytes: int = ARENA_NBYTES,
+    room: ArenaRoom = ANY_ROOM,
     vendors: ToldVendors = vendors_of,
     share: Callable[[Arena], None] | None = None,
     is_image: bool = True,
@@ -102,17 +103,17 @@ def announce(
 ) -> tuple[Arena, StatusPage]:
     """Tell the client of an image made of ``devices``, or of all of these, and give it the arena.
 
-    Both are the caller's.  ``room_nbytes``: what the client can map.  ``vendors``: what devices made of
+    Both are the caller's.  ``room``: where the client can map the arena.  ``vendors``: what devices made of
     members say of themselves.  ``share``: gives the arena to others, while it has a descriptor.  ``pooled``:
     the memory of all members together, which is at the application's addresses then, if it can.
     ``fine_grain``: see ``facts_record``.  ``spill``: where what host memory has no room for lies.  Raises
     ClError where there is too little room for an arena.
     """
-    arena = _arena(room_nbytes, spill)
+    arena = _arena(room.nbytes, spill)
     if share is not None:
         share(arena)
     page = StatusPage(arena)
-    address = _shared_address(arena, devices, pooled)
+    address = _shared_address(arena, room.addresses, devices, pooled)
     file = (0, 0) if arena.file is None else (arena.file_offset, arena.file.limit_nbytes)
     record = facts_record(devices, arena.nbytes, vendors, is_image, address, fine_grain, file)
     socket.send_fds(commands, [record[:1]], [arena.fd] if arena.file is None else [arena.fd, arena.file.fd])
@@ -127,14 +128,16 @@ def have_host_addresses(devices: Sequence[Device]) -> bool:
     return all(each.node == 0 and each.kind.is_host_processor and each.is_host_memory for each in facts)
 
 
-def _shared_address(arena: Arena, devices: Sequence[Device], pooled: PooledMemory | None) -> int:
-    """From where on kernels on all members can have the arena's bytes at the application's addresses.
+def _shared_address(
+    arena: Arena, addresses: Sequence[int], devices: Sequence[Device], pooled: PooledMemory | None
+) -> int:
+    """At which of these kernels on all members can have the arena's bytes, as the application does.
 
-    0: nowhere.
+    0: at none.
     """
     if pooled is None:
-        return arena.map_window() if have_host_addresses(devices) else 0
-    found = (address for address in SHARED_ADDRESSES if pooled.reserve(arena.nbytes, address))
+        return arena.map_window(addresses) if have_host_addresses(devices) else 0
+    found = (address for address in addresses if pooled.reserve(arena.nbytes, address))
     if address := next(found, 0):
         return address
     pooled.reserve(arena.nbytes, 0)

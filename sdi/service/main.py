@@ -1,6 +1,7 @@
-"""The service process: ``python -I -m sdi.service.main COMMANDS NOTICES ROOM``.
+"""The service process: ``python -I -m sdi.service.main COMMANDS NOTICES ROOM ADDRESSES``.
 
-Two inherited socket descriptors, and how many bytes of memory the application can share with the service.
+Two inherited socket descriptors, and where the application can map the memory that it shares with the
+service (``room.py``).
 
 The C client starts it at the application's first ``clGetDeviceIDs``; it ends when the application does.
 """
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from sdi import cache, limits, whole_file
 from sdi.errors import Status
+from sdi.service.room import ArenaRoom, room_of
 from sdi.service.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError, without_effect
 
@@ -89,7 +91,7 @@ def main(arguments: list[str]) -> int:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
     limits.without_threads_for_algebra()
     gc.disable()  # what is made until the first command stays
-    session = begin(commands, notices, int(arguments[2]), settings, _image)
+    session = begin(commands, notices, room_of(arguments[2:]), settings, _image)
     if session is None:
         return 1
     # What is there now stays: to look through it for cycles, over and over, takes a tenth of a launch.
@@ -148,13 +150,13 @@ def _image(settings: MemberSettings) -> Image:
 def begin(
     commands: socket.socket,
     notices: socket.socket,
-    room_nbytes: int,
+    room: ArenaRoom,
     settings: Settings,
     open_image: OpenImage,
 ) -> Session | None:
     """The session of an application; None where there is none, which was said.
 
-    ``room_nbytes``: memory that the application can share.
+    ``room``: where the application can map what it shares.
     """
     try:
         # Here, not at the top: the drivers behind these imports read the environment set above.
@@ -195,7 +197,7 @@ def begin(
         shared = announce(
             commands,
             devices,
-            room_nbytes,
+            room,
             vendors,
             image.share,
             settings.is_image,

@@ -11,6 +11,7 @@ import mmap
 import os
 import weakref
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from functools import partial
 
 from sdi import limits
@@ -19,8 +20,6 @@ from sdi.errors import ClError, Status
 from sdi.vmem.spill.file import SpillFile
 
 PAGE_NBYTES = 4096
-SHARED_ADDRESSES = (0x2000_0000_0000, 0x3000_0000_0000, 0x4000_0000_0000, 0x7000_0000_0000)
-"""Where applications have nothing, also under AddressSanitizer; ThreadSanitizer takes all of them."""
 _MAP_FIXED, _MAP_FIXED_NOREPLACE = 0x10, 0x100000
 _MAP_FAILED = ctypes.c_void_p(-1).value
 KEEP_NBYTES = 2 << 30
@@ -98,13 +97,13 @@ class Arena:
         self._kept_nbytes = 0
         self._window: memoryview | None = None
 
-    def map_window(self) -> int:
-        """Map all of it once more, where the application can have it at the same address.
+    def map_window(self, addresses: Iterable[int]) -> int:
+        """Map all of it once more, at the first of these addresses where there is room.
 
-        The address; 0: there is no room.  While there is a descriptor.
+        The address; 0: at none.  While there is a descriptor.
         """
         flags = mmap.MAP_SHARED | limits.MAP_NORESERVE | _MAP_FIXED_NOREPLACE
-        for address in SHARED_ADDRESSES:
+        for address in addresses:
             found = _libc.mmap(address, self.nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.fd, 0)
             if found == address:
                 made = _window_of(self.nbytes).from_address(address)

@@ -88,8 +88,10 @@ def wire_header() -> str:
         lines.append(f"#define SDI_{name} {getattr(records, name)}")
     ring = ("RING_OFFSET", "RING_BYTES_OFFSET", "RING_NBYTES")
     places = ("SLOTS_OFFSET", *ring, "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")
-    for name in ("MAGIC", "ARENA_NBYTES", *places, "MAX_RECORD_NBYTES"):
+    for name in ("MAGIC", "ARENA_NBYTES", *places, "MAX_RECORD_NBYTES", "NEAR_ADDRESS", "NEAR_NBYTES"):
         lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
+    addresses = ", ".join(f"UINT64_C({address:#x})" for address in records.SHARED_ADDRESSES)
+    lines.append(f"#define SDI_SHARED_ADDRESSES {addresses}")
     facts = ("IMAGE_FORMATS", "PLATFORM_VENDOR", "NEXT_DEVICE", "FINE_IN_PLACE", "FINE_UPDATE")
     for name in (f"FACT_{fact}" for fact in facts):
         lines.append(f"#define SDI_{name} UINT32_C({getattr(records, name):#x})")

@@ -62,6 +62,12 @@ PROTOCOL_VERSION = 14
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
+SHARED_ADDRESSES = (0x2000_0000_0000, 0x3000_0000_0000, 0x4000_0000_0000, 0x7000_0000_0000)
+"""Where the arena may be for applications, members and service: most have nothing there, with
+AddressSanitizer too.
+"""
+NEAR_ADDRESS, NEAR_NBYTES = 0x40_0000_0000, 240 << 30
+"""Where a smaller one may be where an application has none of these free: ThreadSanitizer takes them all."""
 SLOT_NBYTES = 64
 NUM_SLOTS = 1 << 20
 SLOTS_OFFSET = 4096

@@ -3,6 +3,7 @@
  * Says what CL_DEVICE_SVM_CAPABILITIES is, and "right".  With an argument, a child does the same beside. */
 #include "session.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 enum { NODES = 960, STEPS = 5 };
@@ -107,11 +108,22 @@ static void child_reads(session_t *s)
     CHECK(clEnqueueSVMFree(s->queue, 1, (void *[]){mine}, NULL, NULL, 0, NULL, NULL));
 }
 
+static volatile sig_atomic_t num_signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    num_signals++;
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
+    signal(SIGUSR2, count_signal); /* which the service's start leaves as it is, sanitizers' tables too */
     cl_device_svm_capabilities has = 0;
     CHECK(clGetDeviceInfo(first_device(), CL_DEVICE_SVM_CAPABILITIES, sizeof has, &has, NULL));
+    raise(SIGUSR2);
+    REQUIRE(num_signals == 1, "%d signals handled", (int)num_signals);
     session_t s = session_start();
     cl_program program = program_of(&s);
     all(&s, program, has);

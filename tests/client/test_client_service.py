@@ -671,7 +671,7 @@ class Service:
 
 def main() -> None:
     """The last arguments are the two descriptors, and what the client can map."""
-    commands, notices = (socket.socket(fileno=int(a)) for a in sys.argv[-3:-1])
+    commands, notices = (socket.socket(fileno=int(a)) for a in sys.argv[-4:-2])
     how = os.environ.get("SDI_FAKE_START")
     if how == "vanish":
         sys.exit(0)

@@ -295,8 +295,9 @@ def the_service_gets_a_clean_process(cl: Cl) -> None:
     names = set(start["environment"])
     assert not names & hidden and names >= given | {"SDI_IN_SERVICE"}
     assert not any(name.startswith("PYTHON") for name in names)
-    assert start["arguments"][-6:-1] == ["-I", "-m", "sdi.service.main", "3", "4"]
-    assert start["arguments"][-1] == str(1 << 40), "address space is not limited here"
+    assert start["arguments"][-7:-2] == ["-I", "-m", "sdi.service.main", "3", "4"]
+    room = ["1099511627776", "200000000000,300000000000,400000000000,700000000000"]
+    assert start["arguments"][-2:] == room, "address space is not limited here"
     assert start["blocked"] == 0
     # SIGPIPE and SIGXFSZ are Python's own, 32 and 33 the C library's
     expected = {signal.SIGPIPE, signal.SIGXFSZ, 32, 33}

@@ -32,6 +32,7 @@ from sdi.wire.records import (
     COMMANDS,
     HEADER,
     REPLIED,
+    SHARED_ADDRESSES,
     SLOT_NBYTES,
     SLOTS_OFFSET,
     Op,
@@ -118,7 +119,8 @@ class Service:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             from sdi.service import main as server
 
-            status = server.main([*(str(end.detach()) for end in ends), str(ARENA_NBYTES)])
+            addresses = ",".join(f"{address:x}" for address in SHARED_ADDRESSES)
+            status = server.main([*(str(end.detach()) for end in ends), str(ARENA_NBYTES), addresses])
             logging.shutdown()
             ctypes.CDLL(None).fflush(None)
         finally:

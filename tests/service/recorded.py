@@ -1,7 +1,7 @@
 """What services were told by real programs: recorded where it comes in, for tests that damage it.
 
-Run as the service would be (``... 3 4 ROOM``): the service, which writes every record that it gets, and what
-its builds have, to a file in the folder ``OCL_TEST_RECORD``.
+Run as the service would be (``... 3 4 ROOM ADDRESSES``): the service, which writes every record that it gets,
+and what its builds have, to a file in the folder ``OCL_TEST_RECORD``.
 """
 
 from __future__ import annotations
@@ -189,4 +189,4 @@ if __name__ == "__main__":
     # Under this name what is written down can be read.
     from tests.service import recorded
 
-    os._exit(recorded._record(sys.argv[-3:]))
+    os._exit(recorded._record(sys.argv[-4:]))

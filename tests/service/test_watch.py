@@ -61,7 +61,7 @@ def start(body: str, **settings: str) -> tuple[subprocess.Popen[bytes], list[soc
     code = SERVICE.format(body=textwrap.indent(textwrap.dedent(body).strip(), "    "))
     env = {name: value for name, value in os.environ.items() if name not in NAMES}
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *(str(theirs.fileno()) for _, theirs in pairs), str(ARENA_NBYTES)],
+        [sys.executable, "-c", code, *(str(theirs.fileno()) for _, theirs in pairs), str(ARENA_NBYTES), ""],
         cwd=ROOT,
         env=env | {"SDI_NUM_GPUS": "2", "SDI_IN_SERVICE": "1"} | settings,
         pass_fds=[theirs.fileno() for _, theirs in pairs],
@@ -171,6 +171,7 @@ def test_a_service_whose_client_ends_before_it_is_ready_ends(tmp_path: Path) -> 
             textwrap.dedent(code),
             *(str(theirs.fileno()) for _, theirs in pairs),
             str(ARENA_NBYTES),
+            "",
         ],
         cwd=ROOT,
         pass_fds=[theirs.fileno() for _, theirs in pairs],

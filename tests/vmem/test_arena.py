@@ -10,6 +10,7 @@ import pytest
 from sdi.errors import ClError
 from sdi.vmem import arena as arenas
 from sdi.vmem.arena import PAGE_NBYTES, Arena
+from sdi.wire.records import SHARED_ADDRESSES
 
 HEAP, NBYTES = 4 * PAGE_NBYTES, 64 * PAGE_NBYTES
 
@@ -81,8 +82,8 @@ def test_pages_past_what_is_kept_go_unless_a_driver_has_locked_some(
 
 def test_a_window_shows_the_same_bytes_at_an_address_of_its_own(arena: Arena) -> None:
     assert bytes(arena.window(HEAP, 3)) == bytes(3), "without one it is the usual view"
-    address = arena.map_window()
-    assert address in arenas.SHARED_ADDRESSES
+    address = arena.map_window(SHARED_ADDRESSES)
+    assert address in SHARED_ADDRESSES
     arena.view(HEAP, 3)[:] = b"abc"
     assert ctypes.string_at(address + HEAP, 3) == b"abc"
     arena.window(HEAP, 3)[1:2] = b"x"
@@ -90,15 +91,15 @@ def test_a_window_shows_the_same_bytes_at_an_address_of_its_own(arena: Arena) ->
 
 
 def test_windows_are_at_different_addresses_and_leave_these_when_nobody_has_any_of_them(locks: Locks) -> None:
-    made = [Arena(NBYTES, HEAP, locks) for _ in range(len(arenas.SHARED_ADDRESSES) + 1)]  # type: ignore[arg-type]
-    found = [each.map_window() for each in made]
-    assert found == [*arenas.SHARED_ADDRESSES, 0]
+    made = [Arena(NBYTES, HEAP, locks) for _ in range(len(SHARED_ADDRESSES) + 1)]  # type: ignore[arg-type]
+    found = [each.map_window(SHARED_ADDRESSES) for each in made]
+    assert found == [*SHARED_ADDRESSES, 0]
     kept = made[1].window(HEAP, 3)
     for each in made:
         each.close()
         each.__dict__.clear()
     again = [Arena(NBYTES, HEAP, locks) for _ in range(2)]  # type: ignore[arg-type]
-    assert [each.map_window() for each in again] == [found[0], found[2]]
+    assert [each.map_window(SHARED_ADDRESSES) for each in again] == [found[0], found[2]]
     kept.release()
     for each in again:
         each.close()

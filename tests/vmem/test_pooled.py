@@ -21,8 +21,7 @@ from sdi.intervals import ByteRange
 from sdi.limits import MAP_NORESERVE
 from sdi.settings import Coherence, Verify
 from sdi.vmem.accounting import Events
-from sdi.vmem.arena import SHARED_ADDRESSES
-from sdi.wire.records import ARENA_NBYTES, Op
+from sdi.wire.records import ARENA_NBYTES, SHARED_ADDRESSES, Op
 from tests.service.wire_client import WireClient
 
 SOURCE = """

@@ -5,6 +5,10 @@
 #include "client.h"
 #include "sdi_api.h"
 
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
 /* ---- process.c: any thread, any lock ------------------------------------------------------------------- */
 
 /* Has `forget` run in the child of a fork, where nobody else runs: it forgets what the parent had. */
@@ -25,6 +29,9 @@ void sdi_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 const char *sdi_library_path(void);
 /* How much address space could be reserved at once now, at most `most`. */
 uint64_t sdi_room(uint64_t most);
+/* Where `*nbytes` of it are free at addresses that others can have free too: these, as hexadecimal numbers with commas
+ * between.  Where that is nowhere, but fewer bytes are: there, and `*nbytes` is that many. */
+void sdi_places(uint64_t *nbytes, char *text, size_t room);
 uint64_t sdi_now_ns(void);
 /* Detached, with all signals blocked but those of faults; 0, or -1: no thread can be had. */
 int sdi_start_thread(void *(*run)(void *), void *argument);

@@ -3,12 +3,14 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -114,6 +116,31 @@ uint64_t sdi_room(uint64_t most)
         fits += step;
     }
     return fits;
+}
+
+/* The kernel is asked: ThreadSanitizer's mmap takes 0 for an address that it does not like. */
+static bool is_free(uint64_t address, uint64_t nbytes)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    long at = syscall(SYS_mmap, address, nbytes, PROT_NONE, flags, -1, 0);
+    if (at != -1)
+        syscall(SYS_munmap, at, nbytes);
+    return (uint64_t)at == address; /* elsewhere: an old kernel takes the address for a hint */
+}
+
+void sdi_places(uint64_t *nbytes, char *text, size_t room)
+{
+    static const uint64_t addresses[] = {SDI_SHARED_ADDRESSES};
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
+        if (is_free(addresses[i], *nbytes))
+            used += (size_t)snprintf(text + used, room - used, "%s%" PRIx64, used ? "," : "", addresses[i]);
+    const uint64_t fewer = SDI_MIN(*nbytes, SDI_NEAR_NBYTES);
+    if (!used && is_free(SDI_NEAR_ADDRESS, fewer)) {
+        snprintf(text, room, "%" PRIx64, SDI_NEAR_ADDRESS);
+        *nbytes = fewer;
+    }
 }
 
 uint64_t sdi_now_ns(void)

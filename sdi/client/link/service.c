@@ -5,8 +5,10 @@
  * CLONE_VM | CLONE_VFORK: nothing is copied, whatever the size of the application, and no fork handler runs. */
 #include "link/link.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -37,7 +39,8 @@ struct launch {
     char **environment;
     int commands, notices; /* the service's ends */
     char *stack;           /* of the service until it runs its program */
-    volatile int error;    /* errno of what failed; 0: the service runs */
+    int (*clone)(int (*run)(void *), void *stack, int flags, void *argument, ...);
+    volatile int error; /* errno of what failed; 0: the service runs */
 };
 
 /* ---- what to run ---------------------------------------------------------------------------------------- */
@@ -152,9 +155,9 @@ UNMARKED static int become_service(void *argument)
     if (arrange_descriptors(launch) != 0)
         goto failed;
     setsid();
-    struct sigaction normal = {.sa_handler = SIG_DFL};
+    static const unsigned long normal[8]; /* SIG_DFL, for the kernel: a sanitizer would forget the application's */
     for (int number = 1; number < NSIG; number++)
-        sigaction(number, &normal, NULL);
+        syscall(SYS_rt_sigaction, number, normal, NULL, NSIG / 8);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -168,13 +171,25 @@ failed:
 UNMARKED static int start_and_leave(void *argument)
 {
     struct launch *launch = argument;
-    if (clone(become_service, launch->stack + STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, launch) < 0)
+    if (launch->clone(become_service, launch->stack + STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, launch) < 0)
         launch->error = errno ? errno : EINVAL;
     return 0;
 }
 
+/* The C library's clone.  ThreadSanitizer's takes who shares our memory for a child of fork, and ceases to watch. */
+static void find_clone(struct launch *launch)
+{
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), *own = libc ? dlsym(libc, "clone") : NULL;
+    launch->clone = clone;
+    if (own)
+        memcpy(&launch->clone, &own, sizeof own);
+    if (libc)
+        dlclose(libc);
+}
+
 static int run(struct launch *launch)
 {
+    find_clone(launch);
     char *stacks = mmap(NULL, 2 * STACK_NBYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stacks == MAP_FAILED)
         return errno;
@@ -184,7 +199,7 @@ static int run(struct launch *launch)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of the application may run in our processes */
-    int middle = clone(start_and_leave, stacks + 2 * STACK_NBYTES, CLONE_VM | CLONE_VFORK, launch);
+    int middle = launch->clone(start_and_leave, stacks + 2 * STACK_NBYTES, CLONE_VM | CLONE_VFORK, launch);
     int error = middle < 0 ? errno : 0;
     if (middle > 0)
         while (waitpid(middle, NULL, __WCLONE) < 0 && errno == EINTR)
@@ -216,13 +231,16 @@ static int make_pair(int ends[2])
 int sdi_service_start(int sockets[2])
 {
     static char isolated[] = "-I", module[] = "-m", name[] = "sdi.service.main", three[] = "3", four[] = "4";
-    char python[4096], shared[32];
+    char python[4096], shared[32], places[128];
     if (!find_python(python, sizeof python))
         return -1;
     /* A third of what is left, if that is limited: less than drivers in this process would take. */
     uint64_t room = sdi_room(SDI_ARENA_NBYTES);
-    snprintf(shared, sizeof shared, "%llu", (unsigned long long)(room < SDI_ARENA_NBYTES ? room / 3 : room));
-    char *arguments[] = {python, isolated, module, name, three, four, shared, NULL};
+    if (room < SDI_ARENA_NBYTES)
+        room /= 3;
+    sdi_places(&room, places, sizeof places);
+    snprintf(shared, sizeof shared, "%" PRIu64, room);
+    char *arguments[] = {python, isolated, module, name, three, four, shared, places, NULL};
     struct launch launch = {.python = python, .arguments = arguments};
     int *fds = sdi_service_descriptors;
     int error = 0;

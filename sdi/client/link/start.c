@@ -10,10 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool start_failed;
 static unsigned char *facts; /* the FACTS record's variable part */

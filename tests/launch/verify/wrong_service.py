@@ -61,5 +61,5 @@ def _make_wrong_kernel(
 
 if __name__ == "__main__":
     Kernel.__init__ = _make_wrong_kernel  # type: ignore[method-assign]
-    sys.argv = ["server", *sys.argv[-3:]]
+    sys.argv = ["server", *sys.argv[-4:]]
     runpy.run_module("sdi.service.main", run_name="__main__")
