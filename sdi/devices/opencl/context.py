@@ -13,6 +13,7 @@ from typing import Final
 
 import pyopencl as cl
 
+from sdi.devices.opencl.ahead import BuildsAhead
 from sdi.devices.opencl.compare import Comparer
 from sdi.devices.opencl.driver_program import DriverProgram, ProgramKey
 from sdi.devices.opencl.images import image_formats
@@ -38,6 +39,7 @@ class DriverContext:
         self.handle: Final = cl.Context([device])
         self.formats: Final = image_formats(self.handle) if has_images else {}
         self.comparer: Final = Comparer(self.handle)
+        self.ahead: Final = BuildsAhead()
         self._lock = threading.Lock()
         self._latest: _Build | None = None
 
@@ -58,6 +60,8 @@ class DriverContext:
                 latest.members.add(member)
                 return latest.program
         made = _Build(new(), thread, {member})
+        if made.program.is_wanted:
+            self.ahead.add(lambda: made.program.handle)
         with self._lock:
             self._latest = made
         return made.program

@@ -390,6 +390,7 @@ class OpenCLDevice:
 
     def close(self) -> None:
         self._copies.close()
+        self.shared.ahead.close()
         self._lane.close()  # the queue and the context go with the last reference to what is in them
 
 

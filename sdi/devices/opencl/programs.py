@@ -188,6 +188,7 @@ class OpenCLPrograms:
                     objects.append((index, self._sampler(argument)))
                 case _:
                     objects.append((index, argument))
+        program.shared.use()
         arguments_set = _Arguments(tuple(values), tuple(objects))
         return OpenClBoundKernel(self._kernel(program, kernel), arguments_set, (program.shared.key, kernel))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -59,6 +60,35 @@ def test_the_second_build_answers_as_the_first_and_waits_for_a_launch(
         assert found.tolist() == list(range(0, 32, 2))
         member.free(buffer)
         assert built == [BUILT] * 2, "members build what was put off once between them"
+
+
+def test_what_was_launched_in_an_earlier_run_is_built_ahead(
+    members: list[OpenCLDevice], built: list[tuple[str, str]]
+) -> None:
+    asked(members)
+    buffer = members[0].allocate(64)
+    for times in (2, 3):
+        program = members[0].build(SOURCE, OPTIONS)
+        behind = threading.Event()
+        members[0].shared.ahead.add(behind.set)
+        assert behind.wait(60)
+        assert built == [BUILT] * (1 if times == 2 else 3), "only what was launched before"
+        for _ in range(2):
+            members[0].bind(program, "twice", [buffer])
+        assert built == [BUILT] * times
+    members[0].free(buffer)
+
+
+def test_that_one_kernel_was_launched_does_not_tell_of_others(
+    members: list[OpenCLDevice], built: list[tuple[str, str]]
+) -> None:
+    buffer = members[0].allocate(64)
+    for times in (1, 2):
+        program = members[0].build(SOURCE, OPTIONS)
+        members[0].kernel_info(program, "twice")
+        members[0].bind(program, "twice", [buffer])
+        assert built == [BUILT] * times, "it is built at once"
+    members[0].free(buffer)
 
 
 def test_what_was_asked_of_some_kernels_only_is_not_known(
