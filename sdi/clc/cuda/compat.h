@@ -64,11 +64,12 @@ template<> struct _cl_is_float<_cl_half> { static constexpr bool value = true; }
 template<class T> struct _cl_is_unsigned { static constexpr bool value = !_cl_is_float<T>::value && (T)-1 > (T)0; };
 template<> struct _cl_is_unsigned<_cl_half> { static constexpr bool value = false; };
 
-// Vectors.  Three elements lie in memory as four do.
+// Vectors.  Three elements lie in memory as four do.  The fourth has no meaning, but is copied with them: bytes
+// of no element are copied one by one.
 template<class T, int N> struct alignas(sizeof(T) * (N == 3 ? 4 : N)) _cl_vec {
   typedef T element;
   static constexpr int count = N;
-  T v[N];
+  T v[N == 3 ? 4 : N];
 };
 
 template<class T> struct _cl_is_vec { static constexpr bool value = false; };
@@ -142,15 +143,26 @@ template<class V> requires(!_cl_is_vec<V>::value) _CL V _cl_store(volatile V &a,
   return b;
 }
 
+// Of three elements in memory that others see, the fourth is not written.
+template<class T> _CL _cl_vec<T, 3> _cl_store(_cl_vec<T, 3> &a, _cl_vec<T, 3> b) {
+  *(_cl_vec<T, 2> *)a.v = _cl_vec<T, 2>{{b.v[0], b.v[1]}};
+  a.v[2] = b.v[2];
+  return b;
+}
+
 // Functions by name, not one that is given the operation: NVRTC 13.0 takes such a lambda for a host's.
-#define _CL_VOLATILE_TO(name, done) \
-  template<class T, int N, class B> _CL _cl_vec<T, N> _cl_volatile_##name(volatile _cl_vec<T, N> &to, B b) { \
+#define _CL_MEMORY_TO(name, done) \
+  template<class T, int N, class B> _CL _cl_vec<T, N> _cl_memory_##name(volatile _cl_vec<T, N> &to, B b) { \
     const _cl_vec<T, N> a = _cl_load<_cl_vec<T, N>>(to); \
     return _cl_store(to, done); \
+  } \
+  template<class T, class B> _CL _cl_vec<T, 3> _cl_memory_##name(_cl_vec<T, 3> &to, B b) { \
+    const _cl_vec<T, 3> a = to; \
+    return _cl_store(to, done); \
   }
-_CL_VOLATILE_TO(add, a + b) _CL_VOLATILE_TO(sub, a - b) _CL_VOLATILE_TO(mul, a * b) _CL_VOLATILE_TO(div, a / b)
-_CL_VOLATILE_TO(rem, a % b) _CL_VOLATILE_TO(ands, a & b) _CL_VOLATILE_TO(ors, a | b) _CL_VOLATILE_TO(xors, a ^ b)
-_CL_VOLATILE_TO(shl, _cl_shl(a, b)) _CL_VOLATILE_TO(shr, _cl_shr(a, b))
+_CL_MEMORY_TO(add, a + b) _CL_MEMORY_TO(sub, a - b) _CL_MEMORY_TO(mul, a * b) _CL_MEMORY_TO(div, a / b)
+_CL_MEMORY_TO(rem, a % b) _CL_MEMORY_TO(ands, a & b) _CL_MEMORY_TO(ors, a | b) _CL_MEMORY_TO(xors, a ^ b)
+_CL_MEMORY_TO(shl, _cl_shl(a, b)) _CL_MEMORY_TO(shr, _cl_shr(a, b))
 
 #define _CL_OP(op) \
   template<class T, int N> constexpr _CL _cl_vec<T, N> operator op(_cl_vec<T, N> a, _cl_vec<T, N> b) { \

@@ -24,7 +24,7 @@ from sdi.clc.cuda.types import (
     safe_name,
     unqualified,
 )
-from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type, callee_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Type, callee_of
 
 GRID = "_cl_g"
 """The parameter through which functions get the native geometry of the launch."""
@@ -40,7 +40,8 @@ _COMPOUND = dict(
         strict=True,
     )
 )
-"""Names of what the header has for operators on volatile vectors."""
+"""Names of what the header has for operators on vectors that ``_is_stored`` tells."""
+_SEEN_BY_OTHERS = (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
 _COMPONENT = re.compile(r"[\s)]*(\.|->)\s*([A-Za-z0-9]+)\s*\Z")
 _LETTERS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _BOOLEAN = {"true": "1", "false": "0"}
@@ -515,18 +516,25 @@ class ExpressionWriter:
         finally:
             self._wraps = outer
 
+    def _is_stored(self, target: SyntaxNode) -> bool:
+        """Not assigned as an object of a class: volatile ones, three elements that other work-items see."""
+        found = target.type
+        if found.form not in (Form.VECTOR, Form.RECORD) or self._components(target) is not None:
+            return False
+        is_short = found.form is Form.VECTOR and found.count == 3
+        return found.volatile or (is_short and found.space in _SEEN_BY_OTHERS)
+
     def _assignment(self, left: SyntaxNode, right: SyntaxNode) -> str:
         value = self(right)
-        is_object = left.type.form in (Form.VECTOR, Form.RECORD) and self._components(left) is None
-        if left.type.volatile and is_object:
+        if self._is_stored(left):
             return f"_cl_store({self(left)}, {value})"
         return f"({self.target(left)} = {value})"
 
     def _compound_assignment(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
         operator = node.operator
         target, value = self.target(left), self._operand(right)
-        if left.type.volatile and left.type.form is Form.VECTOR and self._components(left) is None:
-            return f"_cl_volatile_{_COMPOUND[operator]}({target}, {value})"
+        if left.type.form is Form.VECTOR and self._is_stored(left):
+            return f"_cl_memory_{_COMPOUND[operator]}({target}, {value})"
         if operator in ("<<=", ">>="):
             return f"{_SHIFTS[operator[:2]]}_to({target}, {value})"
         if left.type.form is Form.POINTER:
