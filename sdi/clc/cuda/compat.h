@@ -207,6 +207,26 @@ template<class T, int N> _CL _cl_vec<T, N> &operator--(_cl_vec<T, N> &a) { retur
 template<class T, int N> _CL _cl_vec<T, N> operator++(_cl_vec<T, N> &a, int) { _cl_vec<T, N> b = a; ++a; return b; }
 template<class T, int N> _CL _cl_vec<T, N> operator--(_cl_vec<T, N> &a, int) { _cl_vec<T, N> b = a; --a; return b; }
 
+// a * b + c, rounded once.
+constexpr _CL float _cl_fused(float a, float b, float c) {
+  return __builtin_is_constant_evaluated() ? a * b + c : fmaf(a, b, c);
+}
+constexpr _CL double _cl_fused(double a, double b, double c) {
+  return __builtin_is_constant_evaluated() ? a * b + c : fma(a, b, c);
+}
+template<class T, int N> constexpr _CL _cl_vec<T, N> _cl_fused(_cl_vec<T, N> a, _cl_vec<T, N> b, _cl_vec<T, N> c) {
+  for (int i = 0; i < N; i++) c.v[i] = _cl_fused(a.v[i], b.v[i], c.v[i]);
+  return c;
+}
+template<class T> _CL T _cl_fused_to(T &c, T a, T b) { return c = _cl_fused(a, b, c); }
+template<class T, int N> _CL _cl_vec<T, N> _cl_fused_to(_cl_vec<T, N> &c, _cl_vec<T, N> a, _cl_vec<T, N> b) {
+  _CL_EACH(N) c.v[i] = _cl_fused(a.v[i], b.v[i], c.v[i]);
+  return c;
+}
+template<class V, int... I, class T> _CL T _cl_fused_to(_cl_components<V, I...> c, T a, T b) {
+  return c = _cl_fused(a, b, c.get());
+}
+
 // A shift counts modulo the width of the promoted left operand; vector elements are not promoted.
 template<class A, class B> constexpr _CL auto _cl_shl(A a, B b) { return +a << (b & (B)(sizeof(+a) * 8 - 1)); }
 template<class A, class B> constexpr _CL auto _cl_shr(A a, B b) { return +a >> (b & (B)(sizeof(+a) * 8 - 1)); }

@@ -139,10 +139,9 @@ class _Emitter:
             for key, function in self.tree.functions.items()
             if key in self.kernels and function.body is not None
         )
-        contracts = not re.search(r"#\s*pragma\s+OPENCL\s+FP_CONTRACT\s*:?\s*OFF", self.tree.text)
         formats = tuple(self.expressions.printing.formats)
         header = header_text() + (header_part(PRINT_HEADER) if formats else "")
-        return CudaProgram(header + "".join(parts), kernels, contracts, formats)
+        return CudaProgram(header + "".join(parts), kernels, self.expressions.contracts, formats)
 
     def _needing_geometry(self, calls: Mapping[int, Sequence[SyntaxNode]]) -> set[int]:
         """Functions that ask for the native geometry or call one that does."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, Builtin, builtin, constant_of
 from sdi.clc.cuda.cheap import may_be_computed
+from sdi.clc.cuda.contraction import factors, may_contract
 from sdi.clc.cuda.printf import Printing
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import (
@@ -94,6 +95,7 @@ class ExpressionWriter:
         self.printing = Printing()
         self.statement: Callable[[SyntaxNode], str] | None = None
         self._wraps = False
+        self.contracts = may_contract(self.tree.text)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -485,6 +487,8 @@ class ExpressionWriter:
         operator = node.operator
         if operator == "=":
             return self._assignment(left, right)
+        if operator in ("+", "-") and (fused := self._fused(node, left, right)):
+            return fused
         a, b = self._operand(left), self._operand(right)
         is_vector = node.type.form is Form.VECTOR
         if operator == ",":
@@ -516,6 +520,20 @@ class ExpressionWriter:
         finally:
             self._wraps = outer
 
+    def _fused(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
+        """A sum or difference with one product, rounded once; empty where it is none.
+
+        Of two products NVVM and ptxas choose one, and know more of those that are trivial.
+        """
+        first, second = factors(left), factors(right)
+        if not self.contracts or (first is None) is (second is None):
+            return ""
+        sign = "-" * (node.operator == "-")
+        a, b = (self._operand(each) for each in first or second or ())
+        if first is not None:
+            return f"_cl_fused({a}, {b}, {sign}{self._operand(right)})"
+        return f"_cl_fused({sign}{a}, {b}, {self._operand(left)})"
+
     def _is_stored(self, target: SyntaxNode) -> bool:
         """Not assigned as an object of a class: volatile ones, three elements that other work-items see."""
         found = target.type
@@ -532,6 +550,9 @@ class ExpressionWriter:
 
     def _compound_assignment(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
         operator = node.operator
+        difference = self._fused_difference(operator, left, right)
+        if difference:
+            return difference
         target, value = self.target(left), self._operand(right)
         if left.type.form is Form.VECTOR and self._is_stored(left):
             return f"_cl_memory_{_COMPOUND[operator]}({target}, {value})"
@@ -542,6 +563,16 @@ class ExpressionWriter:
         if unqualified(left.type) == "half":
             return f"_cl_half_to({target}, {value}, [](auto a, auto b) {{ return a {operator[:-1]} b; }})"
         return f"({target} {operator} {value})"
+
+    def _fused_difference(self, operator: str, left: SyntaxNode, right: SyntaxNode) -> str:
+        """``left -= a * b``, rounded once; NVVM fuses ``+=`` itself."""
+        found = factors(right)
+        is_plain = not left.type.volatile and unqualified(left.type) == unqualified(right.type)
+        is_plain = is_plain and not self._is_stored(left)
+        if operator != "-=" or found is None or not self.contracts or not is_plain:
+            return ""
+        a, b = map(self._operand, found)
+        return f"_cl_fused_to({self.target(left)}, -{a}, {b})"
 
     def _conditional(self, condition: SyntaxNode, yes: SyntaxNode, no: SyntaxNode) -> str:
         if condition.type.form is Form.VECTOR:

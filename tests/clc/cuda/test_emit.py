@@ -100,7 +100,7 @@ def test_components_of_a_vector_in_memory_are_read_at_once() -> None:
     body = "float4 c = b[3]; a[0].x = b[1].x * b[1].y + b->z + (*b).w + c.x; a[2].y += 1;"
     program = translate(kernel(body, "global float4 *a, global float4 *b"), ())
     written = body_of(program)
-    read = "((_cl_get<0>(b[1]) * _cl_get<1>(b[1])) + _cl_get<2>((*b))) + _cl_get<3>((*b))"
+    read = "_cl_fused(_cl_get<0>(b[1]), _cl_get<1>(b[1]), _cl_get<2>((*b))) + _cl_get<3>((*b))"
     assert f"(a[0].v[0] = (({read}) + c.v[0]));" in written
     assert "(a[2].v[1] += " in written
     if not has_nvrtc():
