@@ -188,9 +188,6 @@ _CL_COMPARE(<) _CL_COMPARE(>) _CL_COMPARE(<=) _CL_COMPARE(>=) _CL_COMPARE(==) _C
     return r; \
   }
 _CL_LOGICAL(_cl_and, &&) _CL_LOGICAL(_cl_or, ||)
-// Of scalars whose second operand is computed in any case: it is no branch.
-_CL bool _cl_both(bool a, bool b) { return a ? b : false; }
-_CL bool _cl_either(bool a, bool b) { return a ? true : b; }
 template<class T, int N> _CL _cl_vec<_cl_signed<T>, N> _cl_not(_cl_vec<T, N> a) {
   _cl_vec<_cl_signed<T>, N> r;
   _CL_EACH(N) r.v[i] = a.v[i] == (T)0 ? -1 : 0;

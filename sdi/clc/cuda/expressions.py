@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, Builtin, builtin, constant_of
-from sdi.clc.cuda.cheap import may_be_computed
 from sdi.clc.cuda.contraction import factors, may_contract
 from sdi.clc.cuda.printf import Printing
 from sdi.clc.cuda.tree import CudaTree
@@ -32,7 +31,6 @@ GRID = "_cl_g"
 
 _COMPARISONS = frozenset({"<", ">", "<=", ">=", "==", "!="})
 _LOGICAL = {"&&": "_cl_and", "||": "_cl_or"}
-_BOTH_COMPUTED = {"&&": "_cl_both", "||": "_cl_either"}
 _SHIFTS = {"<<": "_cl_shl", ">>": "_cl_shr"}
 _COMPOUND = dict(
     zip(
@@ -94,7 +92,6 @@ class ExpressionWriter:
         self.fields = fields
         self.printing = Printing()
         self.statement: Callable[[SyntaxNode], str] | None = None
-        self._wraps = False
         self.contracts = may_contract(self.tree.text)
 
     # -- values ----------------------------------------------------------------------------------
@@ -472,8 +469,8 @@ class ExpressionWriter:
         if operator in ("++", "--"):
             return f"({operator}{self.target(operand)})"
         if operator == "!":
-            value = self(operand)
-            return f"_cl_not({value})" if node.type.form is Form.VECTOR else f"((int)!{value})"
+            is_vector = node.type.form is Form.VECTOR
+            return f"_cl_not({self(operand)})" if is_vector else f"((int){self.condition(node)})"
         if operator == "&" and operand.type.form is Form.FUNCTION:
             raise UnknownConstruct(node, "a function's address")
         if operator in ("-", "~", "+", "*", "&"):
@@ -487,38 +484,43 @@ class ExpressionWriter:
         operator = node.operator
         if operator == "=":
             return self._assignment(left, right)
+        is_vector = node.type.form is Form.VECTOR
+        if not is_vector and (operator in _COMPARISONS or operator in _LOGICAL):
+            return f"((int){self.condition(node)})"
         if operator in ("+", "-") and (fused := self._fused(node, left, right)):
             return fused
         a, b = self._operand(left), self._operand(right)
-        is_vector = node.type.form is Form.VECTOR
         if operator == ",":
             return f"((void){a}, {b})" if left.type.form is not Form.VOID else f"({a}, {b})"
-        if operator in _LOGICAL and is_vector:
+        if operator in _LOGICAL:
             return f"{_LOGICAL[operator]}({a}, {b})"
         if operator in _SHIFTS:
             count = re.fullmatch(r"\d+", b)
             if not is_vector and count is not None and int(b) < 8 * node.type.nbytes:
                 return f"({a} {operator} {b})"
             return f"{_SHIFTS[operator]}({a}, {b})"
-        if operator in _LOGICAL and may_be_computed(left, right, self.program.known):
-            return f"((int){_BOTH_COMPUTED[operator]}({a}, {self._wrapping(right)}))"
-        if operator in _COMPARISONS or operator in _LOGICAL:
-            return f"({a} {operator} {b})" if is_vector else f"((int)({a} {operator} {b}))"
-        if operator in ("+", "-", "*") and self._wraps and node.type.form is Form.INTEGER:
-            plain = self.types.plain(node.type, node)
-            unsigned = plain if node.type.unsigned else f"unsigned {plain}"
-            return f"(({plain})(({unsigned}){a} {operator} ({unsigned}){b}))"
-        if operator in ("*", "/", "%", "+", "-", "&", "^", "|"):
+        if operator in ("*", "/", "%", "+", "-", "&", "^", "|") or operator in _COMPARISONS:
             return f"({a} {operator} {b})"
         raise UnknownConstruct(node, f"the operator '{operator}'")
 
-    def _wrapping(self, node: SyntaxNode) -> str:
-        """An operand that is computed whether it is needed or not: its overflow must not mean anything."""
-        outer, self._wraps = self._wraps, True
-        try:
-            return self._operand(node)
-        finally:
-            self._wraps = outer
+    def condition(self, node: SyntaxNode) -> str:
+        """What a branch or a choice hangs on: comparisons without their conversion to int.
+
+        Through that NVRTC's front end does not see that it could branch from operand to operand.
+        """
+        while node.kind is NodeKind.PAREN:
+            node = node.operands[0]
+        operator, operands = node.operator, node.operands
+        is_operator = node.kind in (NodeKind.BINARY_OPERATOR, NodeKind.UNARY_OPERATOR)
+        if not is_operator or node.type.form is Form.VECTOR:
+            return self(node)
+        if operator == "!":
+            return f"(!{self.condition(operands[0])})"
+        if operator in _LOGICAL:
+            return f"({self.condition(operands[0])} {operator} {self.condition(operands[1])})"
+        if operator in _COMPARISONS:
+            return f"({self._operand(operands[0])} {operator} {self._operand(operands[1])})"
+        return self(node)
 
     def _fused(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
         """A sum or difference with one product, rounded once; empty where it is none.
@@ -577,7 +579,7 @@ class ExpressionWriter:
     def _conditional(self, condition: SyntaxNode, yes: SyntaxNode, no: SyntaxNode) -> str:
         if condition.type.form is Form.VECTOR:
             return f"_cl_choose({self(condition)}, {self(yes)}, {self(no)})"
-        return f"({self(condition)} ? {self(yes)} : {self(no)})"
+        return f"({self.condition(condition)} ? {self(yes)} : {self(no)})"
 
     def _either(self, node: SyntaxNode, first: SyntaxNode, other: SyntaxNode) -> str:
         """GNU's ``a ?: b``, which computes a once: CUDA C++ has lambdas instead."""

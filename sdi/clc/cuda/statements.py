@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sdi.clc.cuda.assembly import assembly_statement
 from sdi.clc.cuda.blocks import inside, label_of, leaves, statement_expression, with_value
+from sdi.clc.cuda.branches import BranchWriter, is_chain
 from sdi.clc.cuda.expressions import ExpressionWriter
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
@@ -66,6 +67,7 @@ class StatementWriter:
         self.expressions = expressions
         self.lines = lines
         self._constant_nbytes = 0
+        self._branches = BranchWriter(expressions.condition)
         expressions.statement = self
 
     def place(self, node: SyntaxNode) -> str:
@@ -91,12 +93,14 @@ class StatementWriter:
             case NodeKind.NULL_STATEMENT:
                 return ";"
             case NodeKind.IF:
-                tail = f" else {self.nested(children[2])}" if len(children) > 2 else ""
-                return f"if ({value(children[0])}) {self.nested(children[1])}{tail}"
+                yes, no = self.nested(children[1]), self.nested(children[2]) if len(children) > 2 else ""
+                if is_chain(children[0]):
+                    return self._branches(children[0], yes, no)
+                return f"if ({value.condition(children[0])}) {yes}{no and f' else {no}'}"
             case NodeKind.WHILE:
-                return f"while ({value(children[0])}) {self.nested(children[1])}"
+                return f"while ({value.condition(children[0])}) {self.nested(children[1])}"
             case NodeKind.DO:
-                return f"do {self.nested(children[0])} while ({value(children[1])});"
+                return f"do {self.nested(children[0])} while ({value.condition(children[1])});"
             case NodeKind.FOR:
                 return self._for(node)
             case NodeKind.SWITCH:
@@ -192,7 +196,7 @@ class StatementWriter:
                 else:
                     init = self.expressions(child)
             elif child.begin < second:
-                condition = self.expressions(child)
+                condition = self.expressions.condition(child)
             elif child.begin < closing:
                 increment = self.expressions(child)
         body = self.nested(node.children[-1])

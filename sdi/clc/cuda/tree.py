@@ -45,7 +45,7 @@ class CudaTree:
     ``sizes``: value of each ``sizeof`` and ``vec_step``, by (begin, end).  ``results``: result type of each
     function, by declaration.  ``layouts``: by the record's declaration.  ``alignments``: of parameters'
     types.  ``variables``: declarations of the program's own ones.  ``enumerators``: values of its own ones,
-    by declaration.  ``known``: declarations of variables that have a value from the start, and parameters.
+    by declaration.
     """
 
     tree: Tree
@@ -55,7 +55,6 @@ class CudaTree:
     alignments: Mapping[Type, int]
     variables: frozenset[int]
     enumerators: Mapping[int, int]
-    known: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -66,7 +65,6 @@ class _Facts:
     alignments: dict[Type, int] = field(default_factory=dict)
     variables: set[int] = field(default_factory=set)
     enumerators: dict[int, int] = field(default_factory=dict)
-    known: set[int] = field(default_factory=set)
 
 
 class CudaTreeBuilder(TreeBuilder):
@@ -109,7 +107,6 @@ class CudaTreeBuilder(TreeBuilder):
             found.alignments,
             frozenset(found.variables),
             found.enumerators,
-            frozenset(found.known),
         )
 
     def note(self, cursor: CXCursor, made: SyntaxNode) -> None:
@@ -128,11 +125,8 @@ class CudaTreeBuilder(TreeBuilder):
                 alignment = int(lib.clang_Type_getAlignOf(lib.clang_getCursorType(cursor)))
                 facts.alignments[made.type] = alignment
                 facts.variables.add(made.declaration)
-                facts.known.add(made.declaration)
             case NodeKind.VAR_DECL:
                 facts.variables.add(made.declaration)
-                if any(each.kind is not NodeKind.UNEXPOSED_ATTRIBUTE for each in made.operands):
-                    facts.known.add(made.declaration)
             case NodeKind.ENUM_CONSTANT_DECL:
                 facts.enumerators[made.declaration] = int(lib.clang_getEnumConstantDeclValue(cursor))
             case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL:
