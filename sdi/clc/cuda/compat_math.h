@@ -207,19 +207,18 @@ template<class T, int N> _CL _cl_vec<T, N> _cl_remquo(_cl_vec<T, N> a, _cl_vec<T
 #define _CL_QUOTIENT(a, b) ((a) / (b))
 _CL float _cl_approximate_exp2(float a) { float r; asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
 _CL float _cl_approximate_sqrt(float a) { float r; asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
-_CL float _cl_approximate_rsqrt(float a) { float r; asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
 _CL float _cl_approximate_rcp(float a) { float r; asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
 _CL float _cl_fast_rcp(float a) { return __fdividef(1.0f, a); }
 _CL_FAST1(native_cos, __cosf) _CL_FAST1(native_exp, __expf) _CL_FAST1(native_exp2, _cl_approximate_exp2)
 _CL_FAST1(native_exp10, __exp10f) _CL_FAST1(native_log, __logf) _CL_FAST1(native_log2, __log2f)
 _CL_FAST1(native_log10, __log10f) _CL_FAST1(native_recip, _cl_fast_rcp)
-_CL_FAST1(native_rsqrt, _cl_approximate_rsqrt) _CL_FAST1(native_sin, __sinf)
+_CL_FAST1(native_rsqrt, rsqrtf) _CL_FAST1(native_sin, __sinf)
 _CL_FAST1(native_sqrt, _cl_approximate_sqrt) _CL_FAST1(native_tan, __tanf)
 _CL_FAST2(native_divide, __fdividef) _CL_FAST2(native_powr, __powf)
 _CL_FAST1(half_cos, cosf) _CL_FAST1(half_exp, __expf) _CL_FAST1(half_exp2, _cl_approximate_exp2)
 _CL_FAST1(half_exp10, __exp10f) _CL_FAST1(half_log, logf) _CL_FAST1(half_log2, log2f)
 _CL_FAST1(half_log10, log10f) _CL_FAST1(half_recip, _cl_approximate_rcp)
-_CL_FAST1(half_rsqrt, _cl_approximate_rsqrt) _CL_FAST1(half_sin, sinf)
+_CL_FAST1(half_rsqrt, rsqrtf) _CL_FAST1(half_sin, sinf)
 _CL_FAST1(half_sqrt, _cl_approximate_sqrt) _CL_FAST1(half_tan, tanf)
 _CL_FAST2(half_divide, _CL_QUOTIENT) _CL_FAST2(half_powr, powf)
 
@@ -394,7 +393,7 @@ template<class V> _CL float _cl_fast_distance(V a, V b) { return _cl_fast_length
 _CL float _cl_fast_normalize(float a) { return _cl_sign(a); }
 template<int N> _CL _cl_vec<float, N> _cl_fast_normalize(_cl_vec<float, N> a) {
   float s = _cl_dot(a, a);
-  return s == 0 ? a : a * _cl_splat<_cl_vec<float, N>>(_cl_approximate_rsqrt(s));
+  return s == 0 ? a : a * _cl_splat<_cl_vec<float, N>>(rsqrtf(s));
 }
 
 // Relations: 1 for a true scalar, -1 for a true element.
