@@ -40,7 +40,10 @@ _CL _cl_size _cl_get_global_linear_id(const _cl_grid &g) {
 
 _CL void _cl_barrier(unsigned) { __syncthreads(); }
 _CL void _cl_work_group_barrier(unsigned, int = 1) { __syncthreads(); }
-_CL void _cl_mem_fence(unsigned flags) { if (flags & 2) __threadfence(); else __threadfence_block(); }
+// The language orders for the work-group alone.  One of global memory alone orders for the GPU, as programs before
+// OpenCL 2.0 may hand results to other groups behind it; one of both, as NVIDIA's own has it, does not: it takes
+// as long as atomics before it.
+_CL void _cl_mem_fence(unsigned flags) { if ((flags & 3) == 2) __threadfence(); else __threadfence_block(); }
 _CL void _cl_read_mem_fence(unsigned flags) { _cl_mem_fence(flags); }
 _CL void _cl_write_mem_fence(unsigned flags) { _cl_mem_fence(flags); }
 _CL void _cl_atomic_work_item_fence(unsigned, int order, int scope) {

@@ -289,3 +289,18 @@ def test_double_literals_are_floats_where_the_program_says_so() -> None:
     source = "kernel void k(global float *a) { *a = *a * 1.5; }"
     assert "((float)1.5)" in body_of(translate(source, ("-cl-single-precision-constant",)))
     assert "((double)a[0])" not in body_of(translate(source, ("-cl-single-precision-constant",)))
+
+
+@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+@pytest.mark.parametrize(
+    ("flags", "fence"),
+    [
+        ("CLK_LOCAL_MEM_FENCE", "membar.cta"),
+        ("CLK_GLOBAL_MEM_FENCE", "membar.gl"),
+        ("CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE", "membar.cta"),
+    ],
+)
+def test_a_fence_of_local_and_global_memory_orders_for_the_work_group(flags: str, fence: str) -> None:
+    program = translate(kernel(f"a[0] = 1; mem_fence({flags}); a[1] = 2;", "global int *a"), ())
+    ptx = compile_text(program.text, nvrtc_options((), program.contracts), (99, 0)).decode()
+    assert [line.strip(" \t;") for line in ptx.splitlines() if "membar" in line] == [fence]
