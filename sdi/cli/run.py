@@ -20,6 +20,7 @@ from pathlib import Path
 from sdi import whole_file
 from sdi.cli.counters import CountersError, SessionCounts, explanation, merged, report
 from sdi.cli.loaders import LoaderWatch, drivers_named_in
+from sdi.cli.ready import ReadyService
 from sdi.cluster import start
 from sdi.locate import image_environ, library, member_vendors
 from sdi.settings import Settings, SettingsError
@@ -160,11 +161,15 @@ def _run_watched(
 ) -> tuple[int, LoaderWatch]:
     """The application's wait status, and what was seen of it, to be closed."""
     watch = LoaderWatch(library(), drivers_named_in(member_vendors(environ)))
+    ready = ReadyService(environ)
     try:
-        return run_and_wait(application, {**environ, **watch.environ()}, prepare, watch.look), watch
+        given = {**environ, **watch.environ(), **ready.environ()}
+        return run_and_wait(application, given, prepare, watch.look), watch
     except BaseException:
         watch.close()
         raise
+    finally:
+        ready.close()
 
 
 def run_and_wait(

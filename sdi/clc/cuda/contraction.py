@@ -8,6 +8,7 @@ Source: OpenCL C 3.0 specification, section 6.13 (FP_CONTRACT).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from sdi.clc.cuda.types import is_scalar, unqualified
 from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode
@@ -34,6 +35,28 @@ def factors(node: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode] | None:
         return None
     first, second = node.operands
     return None if _is_number(first) and _is_number(second) else (first, second)
+
+
+def fused(node: SyntaxNode, operand: Callable[[SyntaxNode], str]) -> str:
+    """A sum or difference with one product, rounded once; empty where it is none.  ``operand`` writes one.
+
+    Of two products NVVM and ptxas choose one, and know more of those that are trivial.
+    """
+    left, right = node.operands
+    first, second = factors(left), factors(right)
+    if (first is None) is (second is None):
+        return ""
+    sign = "-" * (node.operator == "-")
+    a, b = map(operand, first or second or ())
+    if first is not None:
+        return f"_cl_fused({a}, {b}, {sign}{operand(right)})"
+    return f"_cl_fused({sign}{a}, {b}, {operand(left)})"
+
+
+def subtracted(left: SyntaxNode, right: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode] | None:
+    """The factors of ``right`` in ``left -= right``, where both have one type; NVVM fuses ``+=`` itself."""
+    is_plain = not left.type.volatile and unqualified(left.type) == unqualified(right.type)
+    return factors(right) if is_plain else None
 
 
 def _is_number(node: SyntaxNode) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, Builtin, builtin, constant_of
-from sdi.clc.cuda.contraction import factors, may_contract
+from sdi.clc.cuda.contraction import fused, may_contract, subtracted
 from sdi.clc.cuda.printf import Printing
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import (
@@ -487,8 +487,8 @@ class ExpressionWriter:
         is_vector = node.type.form is Form.VECTOR
         if not is_vector and (operator in _COMPARISONS or operator in _LOGICAL):
             return f"((int){self.condition(node)})"
-        if operator in ("+", "-") and (fused := self._fused(node, left, right)):
-            return fused
+        if self.contracts and operator in ("+", "-") and (found := fused(node, self._operand)):
+            return found
         a, b = self._operand(left), self._operand(right)
         if operator == ",":
             return f"((void){a}, {b})" if left.type.form is not Form.VOID else f"({a}, {b})"
@@ -522,20 +522,6 @@ class ExpressionWriter:
             return f"({self._operand(operands[0])} {operator} {self._operand(operands[1])})"
         return self(node)
 
-    def _fused(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
-        """A sum or difference with one product, rounded once; empty where it is none.
-
-        Of two products NVVM and ptxas choose one, and know more of those that are trivial.
-        """
-        first, second = factors(left), factors(right)
-        if not self.contracts or (first is None) is (second is None):
-            return ""
-        sign = "-" * (node.operator == "-")
-        a, b = (self._operand(each) for each in first or second or ())
-        if first is not None:
-            return f"_cl_fused({a}, {b}, {sign}{self._operand(right)})"
-        return f"_cl_fused({sign}{a}, {b}, {self._operand(left)})"
-
     def _is_stored(self, target: SyntaxNode) -> bool:
         """Not assigned as an object of a class: volatile ones, three elements that other work-items see."""
         found = target.type
@@ -552,9 +538,10 @@ class ExpressionWriter:
 
     def _compound_assignment(self, node: SyntaxNode, left: SyntaxNode, right: SyntaxNode) -> str:
         operator = node.operator
-        difference = self._fused_difference(operator, left, right)
-        if difference:
-            return difference
+        may_fuse = operator == "-=" and self.contracts and not self._is_stored(left)
+        if may_fuse and (found := subtracted(left, right)):
+            a, b = map(self._operand, found)
+            return f"_cl_fused_to({self.target(left)}, -{a}, {b})"
         target, value = self.target(left), self._operand(right)
         if left.type.form is Form.VECTOR and self._is_stored(left):
             return f"_cl_memory_{_COMPOUND[operator]}({target}, {value})"
@@ -565,16 +552,6 @@ class ExpressionWriter:
         if unqualified(left.type) == "half":
             return f"_cl_half_to({target}, {value}, [](auto a, auto b) {{ return a {operator[:-1]} b; }})"
         return f"({target} {operator} {value})"
-
-    def _fused_difference(self, operator: str, left: SyntaxNode, right: SyntaxNode) -> str:
-        """``left -= a * b``, rounded once; NVVM fuses ``+=`` itself."""
-        found = factors(right)
-        is_plain = not left.type.volatile and unqualified(left.type) == unqualified(right.type)
-        is_plain = is_plain and not self._is_stored(left)
-        if operator != "-=" or found is None or not self.contracts or not is_plain:
-            return ""
-        a, b = map(self._operand, found)
-        return f"_cl_fused_to({self.target(left)}, -{a}, {b})"
 
     def _conditional(self, condition: SyntaxNode, yes: SyntaxNode, no: SyntaxNode) -> str:
         if condition.type.form is Form.VECTOR:

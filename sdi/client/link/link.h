@@ -36,6 +36,11 @@ uint64_t sdi_now_ns(void);
 /* Detached, with all signals blocked but those of faults; 0, or -1: no thread can be had. */
 int sdi_start_thread(void *(*run)(void *), void *argument);
 
+/* ---- ready.c ------------------------------------------------------------------------------------------------- */
+
+/* Whether a process that was ready has the two sockets and is the service now, as with these arguments and environment. */
+bool sdi_take_ready(const int sockets[2], char *const *arguments, char *const *environment);
+
 /* ---- lock.c: the client lock ----------------------------------------------------------------------------- */
 
 void sdi_lock(void);

@@ -228,6 +228,26 @@ static int make_pair(int ends[2])
     return 0;
 }
 
+/* Both, in place of what there is. */
+static int make_pairs(int fds[4])
+{
+    for (int i = 0; i < 4; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+    int error = make_pair(fds);
+    return error ? error : make_pair(fds + 2);
+}
+
+/* Whether the process that `sdi run` has ready is the service from now on; else it may have these sockets. */
+static bool is_taken(const int *fds, char *shared, char *places, char *const *environment)
+{
+    const int ends[2] = {fds[1], fds[3]};
+    char *const arguments[] = {shared, places, NULL};
+    return sdi_take_ready(ends, arguments, environment);
+}
+
 int sdi_service_start(int sockets[2])
 {
     static char isolated[] = "-I", module[] = "-m", name[] = "sdi.service.main", three[] = "3", four[] = "4";
@@ -245,12 +265,13 @@ int sdi_service_start(int sockets[2])
     int *fds = sdi_service_descriptors;
     int error = 0;
     launch.environment = service_environment();
-    error = launch.environment ? make_pair(fds) : ENOMEM;
-    if (!error)
-        error = make_pair(fds + 2);
+    error = launch.environment ? make_pairs(fds) : ENOMEM;
+    const bool is_ready = !error && is_taken(fds, shared, places, launch.environment);
+    if (!error && !is_ready)
+        error = make_pairs(fds);
     launch.commands = fds[1];
     launch.notices = fds[3];
-    if (!error)
+    if (!error && !is_ready)
         error = run(&launch);
     free(launch.environment);
     if (error) {
@@ -266,7 +287,10 @@ int sdi_service_start(int sockets[2])
         close(fds[i]);
         fds[i] = -1;
     }
-    sdi_log("started %s -I -m %s", python, name);
+    if (is_ready)
+        sdi_log("the process that sdi run had ready is the service");
+    else
+        sdi_log("started %s -I -m %s", python, name);
     sockets[0] = fds[0];
     sockets[1] = fds[2];
     return 0;

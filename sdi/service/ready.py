@@ -1,0 +1,194 @@
+"""A process that has imported what services import, and becomes one for each application that asks for it.
+
+``sdi run`` starts it beside the application (``cli/ready.py``): Python, numpy, pyopencl and sdi take a third
+of a second, in which the application starts too.  The client starts a service itself where it is refused
+(``client/link/service.c``): where one of its own would have other rights, namespaces, a control group or
+variables that are read before there is a program.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import gc
+import importlib
+import logging
+import os
+import resource
+import signal
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sdi import limits
+from sdi.service.handover import HandoverError, check_peer, peer_of
+
+_log = logging.getLogger(__name__)
+_MODULES: Final = (
+    "sdi.devices.discover",
+    "sdi.devices.opencl.member",
+    "sdi.service.facts",
+    "sdi.service.kernel_output",
+    "sdi.service.session",
+    "sdi.service.vendors",
+)
+_HEAD: Final = struct.Struct("<QQ")
+"""Bytes of text; bit n: descriptor n of the application comes, too."""
+_TEXT_MAX_NBYTES: Final = 16 << 20
+_PATIENCE_S: Final = 10.0
+_SAME_STATUS: Final = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
+_SAME_TEXTS: Final = ("cgroup", "attr/current")
+_SAME_LINKS: Final = ("ns/mnt", "ns/user", "ns/pid", "ns/net", "ns/ipc", "root")
+_READ_EARLY: Final = ("LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "OPENBLAS_", "OMP_", "NPY_")
+_LIMITS: Final = tuple(number for name, number in vars(resource).items() if name.startswith("RLIMIT_"))
+_ABOVE: Final = 16
+"""Descriptors from here on are in nobody's way while the first five are arranged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """What an application sent.  ``descriptors``: by the number that its service has them as."""
+
+    pid: int
+    arguments: list[str]
+    environ: Mapping[str, str]
+    descriptors: Mapping[int, int]
+
+    def close(self) -> None:
+        """Its service is another process, or none of ours."""
+        for descriptor in self.descriptors.values():
+            os.close(descriptor)
+
+
+def wait_for_applications(listener: socket.socket) -> list[str]:
+    """Returns in a new process for each application that asks at ``listener``, and there alone.
+
+    The arguments that a service is started with; its descriptors and environment are as they would be.
+    """
+    faulthandler.register(signal.SIGRTMIN)
+    limits.without_threads_for_algebra()
+    early = _early(os.environ)
+    for name in _MODULES:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(_PATIENCE_S)
+            try:
+                asked = receive(connection)
+            except (OSError, HandoverError) as error:
+                _log.info("no service for an application: %s", error)
+                continue
+            if _early(asked.environ) == early and is_like(asked.pid) and _is_new_process():
+                answer = fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE)
+                listener.close()
+                connection.close()
+                _take_over(asked)
+                os.write(answer, b"y")
+                os.close(answer)
+                return ["3", "4", *asked.arguments]
+            asked.close()
+
+
+def receive(connection: socket.socket) -> Applicant:
+    """What the client sends.  Raises HandoverError, OSError."""
+    check_peer(connection)
+    head, found, _, _ = socket.recv_fds(connection, _HEAD.size, 4)
+    try:
+        return _applicant(connection, head, found)
+    except (HandoverError, OSError):
+        for descriptor in found:
+            os.close(descriptor)
+        raise
+
+
+def _applicant(connection: socket.socket, head: bytes, found: Sequence[int]) -> Applicant:
+    if len(head) != _HEAD.size:
+        raise HandoverError(f"{len(head)} bytes instead of a head")
+    nbytes, outputs = _HEAD.unpack(head)
+    numbers = [3, 4, *(number for number in (1, 2) if outputs >> number & 1)]
+    if len(numbers) != len(found) or nbytes > _TEXT_MAX_NBYTES:
+        raise HandoverError(f"{len(found)} descriptors, {nbytes} bytes of text")
+    text = connection.recv(nbytes, socket.MSG_WAITALL)
+    room, *items = os.fsdecode(text).split("\0")
+    if len(text) != nbytes or len(items) < 2 or items.pop():
+        raise HandoverError(f"{len(text)} of {nbytes} bytes of text, {len(items)} items")
+    pairs = [item.partition("=") for item in items[1:]]
+    environ = {name: value for name, is_set, value in pairs if name and is_set}
+    pid, descriptors = peer_of(connection)[0], dict(zip(numbers, found, strict=True))
+    return Applicant(pid, [room, items[0]], environ, descriptors)
+
+
+def is_like(pid: int) -> bool:
+    """Whether what a process starts has the rights of what this one starts, and sees the same."""
+    here, there = Path("/proc/self"), Path("/proc", str(pid))
+    try:
+        if _status(here, _SAME_STATUS) != _status(there, _SAME_STATUS):
+            return False
+        if any(_text(here / name) != _text(there / name) for name in _SAME_TEXTS):
+            return False
+        return all(os.path.samestat(os.stat(here / name), os.stat(there / name)) for name in _SAME_LINKS)
+    except OSError:
+        return False
+
+
+def _early(environ: Mapping[str, str]) -> dict[str, str]:
+    """What libraries, and Python, have read when a program begins, or read when numpy is loaded."""
+    found = {name: value for name, value in environ.items() if name.startswith(_READ_EARLY)}
+    found.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return found
+
+
+def _status(process: Path, names: tuple[str, ...]) -> list[str]:
+    lines = (process / "status").read_text().splitlines()
+    return [line for line in lines if line.partition(":")[0] in names]
+
+
+def _text(path: Path) -> bytes:
+    """Empty where the kernel has none."""
+    with suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
+def _is_new_process() -> bool:
+    """Whether this is another process from here on, which is nobody's child."""
+    if (between := os.fork()) != 0:
+        os.waitpid(between, 0)
+        return False
+    if os.fork() != 0:
+        os._exit(0)
+    return True
+
+
+def _take_over(asked: Applicant) -> None:
+    """Have what a service of the application's would have.  Raises OSError, ValueError."""
+    os.setsid()
+    for limit in _LIMITS:
+        resource.setrlimit(limit, resource.prlimit(asked.pid, limit))
+    os.sched_setaffinity(0, os.sched_getaffinity(asked.pid))
+    nice = os.getpriority(os.PRIO_PROCESS, asked.pid)
+    if nice != os.getpriority(os.PRIO_PROCESS, 0):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    (line,) = _status(Path("/proc", str(asked.pid)), ("Umask",))
+    os.umask(int(line.partition(":")[2], 8))
+    try:
+        os.chdir(f"/proc/{asked.pid}/cwd")
+    except OSError:  # removed
+        os.chdir("/")
+    os.environ.clear()
+    os.environ.update(asked.environ)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    given = [asked.descriptors.get(number, nothing) for number in range(5)]
+    above = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for descriptor in given]
+    for descriptor in {nothing, *given}:
+        os.close(descriptor)
+    for number, descriptor in enumerate(above):
+        os.dup2(descriptor, number)
+        os.close(descriptor)

@@ -1,0 +1,98 @@
+"""What an application sends to a process that is ready, and which ones it serves."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from sdi.service.handover import HandoverError
+from sdi.service.ready import is_like, receive
+
+TEXT = b"4096\x00200000000000\x00A=1\x00B=x=y\x00=C\x00D\x00"
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection."""
+    pair = socket.socketpair()
+    pair[1].settimeout(0.2)
+    yield pair
+    for end in pair:
+        end.close()
+
+
+def descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def send(end: socket.socket, text: bytes, outputs: int, count: int, nbytes: int | None = None) -> None:
+    head = struct.pack("<QQ", len(text) if nbytes is None else nbytes, outputs)
+    socket.send_fds(end, [head], [end.fileno()] * count)
+    end.sendall(text)
+
+
+@pytest.mark.parametrize(("outputs", "numbers"), [(0, [3, 4]), (4, [3, 4, 2]), (6, [3, 4, 1, 2])])
+def test_it_gets_arguments_environment_and_descriptors(
+    ends: tuple[socket.socket, socket.socket], outputs: int, numbers: list[int]
+) -> None:
+    before = descriptors()
+    send(ends[0], TEXT, outputs, len(numbers))
+    found = receive(ends[1])
+    assert (found.pid, found.arguments) == (os.getpid(), ["4096", "200000000000"])
+    assert found.environ == {"A": "1", "B": "x=y"}
+    assert list(found.descriptors) == numbers
+    assert all(
+        os.path.samestat(os.fstat(each), os.fstat(ends[0].fileno())) for each in found.descriptors.values()
+    )
+    found.close()
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs", "count", "nbytes"),
+    [
+        (TEXT, 6, 2, None),
+        (TEXT, 0, 3, None),
+        (TEXT[:-1], 0, 2, None),
+        (b"4096\0", 0, 2, None),
+        (b"", 0, 2, None),
+        (TEXT, 0, 2, len(TEXT) + 1),
+        (b"", 0, 2, 1 << 40),
+    ],
+    ids=["few", "many", "no end", "one argument", "nothing", "less than said", "too much"],
+)
+def test_what_makes_no_sense_is_refused_and_nothing_of_it_stays_open(
+    ends: tuple[socket.socket, socket.socket], text: bytes, outputs: int, count: int, nbytes: int | None
+) -> None:
+    before = descriptors()
+    send(ends[0], text, outputs, count, nbytes)
+    with pytest.raises((HandoverError, OSError)):
+        receive(ends[1])
+    assert descriptors() == before
+
+
+def test_who_says_nothing_is_refused(ends: tuple[socket.socket, socket.socket]) -> None:
+    ends[0].shutdown(socket.SHUT_WR)
+    with pytest.raises(HandoverError):
+        receive(ends[1])
+
+
+@pytest.mark.parametrize(("sees_less", "expected"), [(False, True), (True, False)])
+def test_a_process_with_other_rights_is_not_like_this_one(sees_less: bool, expected: bool) -> None:
+    prctl = ctypes.CDLL(None).prctl
+
+    def prepare() -> None:
+        if sees_less:
+            prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, preexec_fn=prepare) as process:  # noqa: PLW1509
+        assert is_like(process.pid) is expected
+        process.communicate()
+    assert not is_like(process.pid), "it has ended"
