@@ -37,8 +37,13 @@ def prepare() -> None:
         _, hard = resource.getrlimit(which)
         with suppress(OSError, ValueError):
             resource.setrlimit(which, (hard, hard))
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+    if has_limited_room():
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
+def has_limited_room() -> bool:
+    """Whether address space is limited, so that threads, each with a stack, take of what buffers can have."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def without_threads_for_algebra() -> None:

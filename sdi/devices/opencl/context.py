@@ -17,6 +17,7 @@ from sdi.devices.opencl.ahead import BuildsAhead
 from sdi.devices.opencl.compare import Comparer
 from sdi.devices.opencl.driver_program import DriverProgram, ProgramKey
 from sdi.devices.opencl.images import image_formats
+from sdi.limits import has_limited_room
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +61,7 @@ class DriverContext:
                 latest.members.add(member)
                 return latest.program
         made = _Build(new(), thread, {member})
-        if made.program.is_wanted:
+        if made.program.is_wanted and not has_limited_room():
             self.ahead.add(lambda: made.program.handle)
         with self._lock:
             self._latest = made
