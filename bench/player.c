@@ -113,7 +113,7 @@ static void add_recording(unsigned members, unsigned holes)
     struct given given = {
         .op = SDI_OP_NDRANGE,
         .key_nbytes = sizeof key,
-        .record_key = key,
+        .key = key,
         .mask = mask,
         .guards = guards,
         .budgets = &budget,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from itertools import starmap
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 from sdi.cells import Cells
 from sdi.devices.native import NativeLane, NativeLaunch, NativeMember, NativePlace
@@ -28,6 +27,8 @@ from sdi.wire.records import COMMAND, HEADER
 from sdi.wire.records import Op as WireOp
 
 _PREFIX = layout(HEADER, COMMAND)
+_ELEMENTS: dict[str, Any] = {name: kind._type_ for name, kind in c.GIVEN.items() if f"num_{name}" in c.GIVEN}
+"""Of what the arrays of a recording consist."""
 COPY_MAX_NBYTES = 2 << 20
 """Larger copies of members go beside their kernels."""
 PEER_MAX_NS = 300_000.0
@@ -410,22 +411,12 @@ class Builder:
     def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
         """For C, which copies it."""
         kind, segment, nbytes, blocking, at, to = self.client
+        rows = {name: getattr(self, name) for name in _ELEMENTS}
         return c.Given(
             op=op,
             key_nbytes=len(masked),
-            record_key=masked,
+            key=masked,
             mask=mask,
-            guards=(c.CellValue * len(self.guards))(*starmap(c.CellValue, self.guards)),
-            effects=(c.CellValue * len(self.effects))(*starmap(c.CellValue, self.effects)),
-            budgets=(ctypes.c_uint32 * len(self.budgets))(*self.budgets),
-            ops=(c.PlayerOp * len(self.ops))(*self.ops),
-            accesses=(c.PlayerAccess * len(self.accesses))(*starmap(c.PlayerAccess, self.accesses)),
-            holes=(c.Hole * len(self.holes))(*starmap(c.Hole, self.holes)),
-            tests=(c.Test * len(self.tests))(*self.tests),
-            watched=(c.PlayerWatched * len(self.watched))(*self.watched),
-            handed=(c.PlayerHanded * len(self.handed))(*self.handed),
-            stores=(c.PlayerStore * len(self.stores))(*self.stores),
-            undone=(c.CellValue * len(self.undone))(*starmap(c.CellValue, self.undone)),
             block=bytes(self.block),
             build=build,
             block_nbytes=len(self.block),
@@ -437,13 +428,6 @@ class Builder:
             client_stop=self.span[1],
             client_slack=self.span[2],
             index=index,
-            num_guards=len(self.guards),
-            num_effects=len(self.effects),
-            num_budgets=len(self.budgets),
-            num_ops=len(self.ops),
-            num_accesses=len(self.accesses),
-            num_holes=len(self.holes),
-            num_tests=len(self.tests),
             client=kind,
             client_segment=segment,
             blocking=blocking,
@@ -452,11 +436,9 @@ class Builder:
             num_together=self.num_together,
             num_moves=self.num_moves,
             num_tried=self.num_tried,
-            num_watched=len(self.watched),
-            num_handed=len(self.handed),
-            num_stores=len(self.stores),
-            num_undone=len(self.undone),
             profiled=self.profiled,
+            **{name: (_ELEMENTS[name] * len(each))(*each) for name, each in rows.items()},
+            **{f"num_{name}": len(each) for name, each in rows.items()},
         )
 
 

@@ -52,8 +52,8 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "i32": (ctypes.c_int32, "int32_t "),
     "i64": (ctypes.c_int64, "int64_t "),
     "void*": (_pointer, "void *"),
-    "u8*": (ctypes.c_char_p, "const uint8_t *"),
-    "u32*": (ctypes.POINTER(_u32), "const uint32_t *"),
+    "u8*": (ctypes.c_char_p, "uint8_t *"),
+    "u32*": (ctypes.POINTER(_u32), "uint32_t *"),
 }
 """Types of fields, here and in C."""
 _in_c = ["#include <stdint.h>"]
@@ -160,16 +160,16 @@ for _name, _made in (
     ("cell_value", CellValue),
     ("test", Test),
 ):
-    _KINDS[f"{_name}*"] = ctypes.POINTER(_made), f"const struct {_name} *"
+    _KINDS[f"{_name}*"] = ctypes.POINTER(_made), f"struct {_name} *"
 
 
 class Given(ctypes.Structure):
-    """A recording as Python gives it: see ``struct recording``.  It is copied."""
+    """What is in a ``struct recording``, as Python gives it.  It is copied."""
 
     _fields_ = _fields(
         "given",
         "u32 op key_nbytes",
-        "u8* record_key mask",
+        "u8* key mask",
         "cell_value* guards effects",
         "u32* budgets",
         "op* ops",
@@ -187,6 +187,9 @@ class Given(ctypes.Structure):
         "u32 client client_segment client_shown blocking watch profiled num_beside num_together",
         "u32 num_moves num_tried num_watched num_handed num_stores num_undone",
     )
+
+
+GIVEN: dict[str, Any] = {name: kind for name, kind, *_ in Given._fields_}
 
 
 class Told(ctypes.Structure):
@@ -227,8 +230,10 @@ def generate(outdir: Path) -> None:
     from sdi.wire import generate as wire
 
     wire.generate(outdir)
+    given = _in_c[_in_c.index("struct given {") + 1 :]
     lines = [
         *_in_c,
+        f"#define SDI_GIVEN_FIELDS {' '.join(given[: given.index('};')])}",
         f"enum why {{ PLAYED, {', '.join(f'WHY_{why.upper()}' for why in WHYS[1:])}, WHY_COUNT }};",
     ]
     for name, value in {**vars(cells), **globals()}.items():

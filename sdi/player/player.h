@@ -147,36 +147,22 @@ struct lane {
     bool has_offset;
 };
 
-/* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0.  `watch`: 0, or
- * the first of three cells, see `is_watched`. */
+/* What a command came to.  It is right while each guard's cell has the guard's value, and no budget is 0.  `key`, `mask`:
+ * the record from behind its command fields, and which bits count.  `client_shown`: + 1, to the bytes of this segment; 0: of
+ * none; `client_at`, `client_to`: where in this process, and where to; `client_from`, `client_stop`, `client_slack`: of
+ * writes, see `fits`.  `watch`: 0, or the first of three cells, see `is_watched`.  `profiled`: its number in a profile.
+ * `watched`, `handed`, `stores`, `undone`: of an attempt, see attempts.c: copies of counters, how they are looked at, and
+ * what cells say where it does not count; the last `num_moves` operations come after that. */
 struct recording {
+    uint64_t hash, runs; /* runs: since Python last asked */
+    uint32_t next;       /* of the same bucket */
     bool used;
-    uint32_t op;
-    uint64_t hash;
-    uint32_t key_nbytes;
-    uint8_t *key, *mask; /* the record from behind its command fields, and which bits count */
-    struct cell_value *guards, *effects;
-    uint32_t *budgets;
-    struct op *ops;
-    struct access *accesses;
-    struct hole *holes;
-    struct test *tests;
-    uint32_t num_tests;
-    uint8_t *block;
-    uint32_t num_guards, num_effects, num_budgets, num_ops, num_beside, num_together, watch;
-    uint32_t client, client_segment, client_shown, blocking; /* shown: + 1, to the bytes of this segment; 0: of none */
-    uint64_t client_nbytes, client_at, client_to;    /* and where in this process, and where to */
-    uint64_t client_from, client_stop, client_slack; /* of writes: see `fits` */
-    uint64_t runs; /* since Python last asked */
-    uint32_t next; /* of the same bucket */
-    uint32_t profiled; /* its number in a profile */
-    /* Of an attempt, see attempts.c: copies of counters, how they are looked at, and what cells say where it does not
-     * count.  The last `num_moves` operations come after that. */
-    struct watched *watched;
-    struct handed *handed;
-    struct store *stores;
-    struct cell_value *undone;
-    uint32_t num_moves, num_tried, num_watched, num_handed, num_stores, num_undone;
+    union {
+        struct given given;
+        struct {
+            SDI_GIVEN_FIELDS
+        };
+    };
 };
 
 /* Bytes of a buffer in one memory: which copy wrote them last, and what has used them since.  A copy has its turn

@@ -166,26 +166,24 @@ static void *copy_of(const void *data, size_t nbytes)
     return made;
 }
 
+/* All that a recording has a copy of, and how many bytes. */
+#define COPIES(DO)                                                                                                     \
+    DO(key, r->key_nbytes) DO(mask, r->key_nbytes) DO(block, r->block_nbytes)                                          \
+    DO(guards, r->num_guards * sizeof *r->guards) DO(effects, r->num_effects * sizeof *r->effects)                     \
+    DO(budgets, r->num_budgets * sizeof *r->budgets) DO(ops, r->num_ops * sizeof *r->ops)                              \
+    DO(accesses, r->num_accesses * sizeof *r->accesses) DO(holes, r->num_holes * sizeof *r->holes)                     \
+    DO(tests, r->num_tests * sizeof *r->tests) DO(watched, r->num_watched * sizeof *r->watched)                        \
+    DO(handed, r->num_handed * sizeof *r->handed) DO(stores, r->num_stores * sizeof *r->stores)                        \
+    DO(undone, r->num_undone * sizeof *r->undone)
+
 static void clear(struct recording *r)
 {
-    free(r->key);
-    free(r->mask);
-    free(r->guards);
-    free(r->effects);
-    free(r->budgets);
-    free(r->ops);
-    free(r->accesses);
-    free(r->holes);
-    free(r->tests);
-    free(r->block);
-    free(r->watched);
-    free(r->handed);
-    free(r->stores);
-    free(r->undone);
+#define FREE(what, nbytes) free(r->what);
+    COPIES(FREE)
     memset(r, 0, sizeof *r);
 }
 
-/* The recording's number, or -1 where there is no memory or no room; `record_key` is masked already. */
+/* The recording's number, or -1 where there is no memory or no room; `key` is masked already. */
 API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
 {
     uint32_t number = 0;
@@ -211,53 +209,15 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
         return -1;
     form_add(form, g->mask);
     struct recording *r = &p->recordings[number];
-    memset(r, 0, sizeof *r);
-    r->op = g->op;
-    r->key_nbytes = g->key_nbytes;
-    r->key = copy_of(g->record_key, g->key_nbytes);
-    r->mask = copy_of(g->mask, g->key_nbytes);
-    r->guards = copy_of(g->guards, g->num_guards * sizeof *g->guards);
-    r->effects = copy_of(g->effects, g->num_effects * sizeof *g->effects);
-    r->budgets = copy_of(g->budgets, g->num_budgets * sizeof *g->budgets);
-    r->ops = copy_of(g->ops, g->num_ops * sizeof *g->ops);
-    r->accesses = copy_of(g->accesses, g->num_accesses * sizeof *g->accesses);
-    r->holes = copy_of(g->holes, g->num_holes * sizeof *g->holes);
-    r->tests = copy_of(g->tests, g->num_tests * sizeof *g->tests);
-    r->block = copy_of(g->block, g->block_nbytes);
-    r->watched = copy_of(g->watched, g->num_watched * sizeof *g->watched);
-    r->handed = copy_of(g->handed, g->num_handed * sizeof *g->handed);
-    r->stores = copy_of(g->stores, g->num_stores * sizeof *g->stores);
-    r->undone = copy_of(g->undone, g->num_undone * sizeof *g->undone);
-    if (!(r->key && r->mask && r->guards && r->effects && r->budgets && r->ops && r->accesses && r->holes && r->tests
-          && r->block && r->watched && r->handed && r->stores && r->undone)) {
+    *r = (struct recording){.given = *g};
+    bool has_all = true;
+#define COPY(what, nbytes) has_all &= (r->what = copy_of(g->what, nbytes)) != NULL;
+    COPIES(COPY)
+    if (!has_all) {
         clear(r);
         return -1;
     }
-    r->num_guards = g->num_guards;
-    r->num_effects = g->num_effects;
-    r->num_budgets = g->num_budgets;
-    r->num_ops = g->num_ops;
-    r->num_tests = g->num_tests;
-    r->client = g->client;
-    r->client_segment = g->client_segment;
-    r->client_shown = g->client_shown;
-    r->client_nbytes = g->client_nbytes;
-    r->client_at = g->client_at;
-    r->client_to = g->client_to;
-    r->client_from = g->client_from;
-    r->client_stop = g->client_stop;
-    r->client_slack = g->client_slack;
-    r->blocking = g->blocking;
-    r->watch = g->watch;
     r->num_beside = g->num_beside <= BESIDE_MAX ? g->num_beside : 0;
-    r->num_together = g->num_together;
-    r->num_moves = g->num_moves;
-    r->num_tried = g->num_tried;
-    r->num_watched = g->num_watched;
-    r->num_handed = g->num_handed;
-    r->num_stores = g->num_stores;
-    r->num_undone = g->num_undone;
-    r->profiled = g->profiled;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
     r->used = true;
     uint32_t *bucket = &p->buckets[r->hash % BUCKETS];

@@ -209,7 +209,7 @@ static void record(struct kind *kind, const struct command *c)
         g->client = kind->takes ? CLIENT_TAKES : CLIENT_LOOKS;
     if (g->client != CLIENT_NONE)
         g->client_segment = kind->host;
-    g->record_key = r->key;
+    g->key = r->key;
     g->mask = kind->mask;
     g->guards = r->guards;
     g->effects = r->effects;
