@@ -317,10 +317,6 @@ def _member_and(what: str, read: Callable[[str], _T | None]) -> Callable[[str, s
     return parse
 
 
-def _name(text: str) -> str | None:
-    return text or None
-
-
 def _factor(text: str) -> float | None:
     is_one = re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text) and float(text) >= 1
     return float(text) if is_one else None

@@ -21,11 +21,6 @@ def shifted_arguments(kernel: KernelModel) -> int:
     return len([argument for argument in kernel.arguments if argument.kind in _SHIFTED])
 
 
-def hidden_nbytes(kernel: KernelModel) -> int:
-    """Size of the hidden argument."""
-    return GEOMETRY_LAYOUT.size + 8 * shifted_arguments(kernel)
-
-
 def pack_hidden(kernel: KernelModel, ndrange: NDRange, box: GroupBox, shifts: Sequence[int]) -> bytes:
     """The hidden argument for running ``box`` of ``ndrange``.
 

@@ -81,8 +81,8 @@ class CompiledProgram:
     """A program ready for the members.
 
     ``text``: sub-range OpenCL C, self-contained (preprocessed; no -D or -I needed).  Kernels have their
-    original names and arguments plus ONE last argument, a struct by value of ``hidden_nbytes(kernel)``
-    bytes whose content is ``pack_hidden(...)``.
+    original names and arguments plus ONE last argument, a struct by value whose content is
+    ``pack_hidden(...)``.
     ``member_options``: options for the member's compiler (``-cl-...``), without -D and -I.
     ``log``: warnings, for the build log.  ``tree``: what later passes read.
     ``object``: the preprocessed program, from which it can be made again.

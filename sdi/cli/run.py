@@ -33,7 +33,6 @@ SERVICE_PATIENCE_S = 20.0
 _FORWARDED = frozenset(
     {signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
 )
-_IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 _SI_KERNEL = 0x80
 _LOOK_S = 1.0
 """How long the end of an application may stay unseen if another thread was given the signal."""

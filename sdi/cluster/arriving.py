@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from sdi.devices.copying import all_of
 from sdi.devices.handles import DeviceBuffer
+from sdi.devices.join import all_of
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.region import Region

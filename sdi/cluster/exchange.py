@@ -28,9 +28,9 @@ from sdi.cluster.staging import LENT_NBYTES, Staging
 from sdi.cluster.transport import Room, Transport
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities
-from sdi.devices.copying import all_of, download, upload
+from sdi.devices.copying import download, upload
 from sdi.devices.handles import DeviceBuffer, HostBytes
-from sdi.devices.join import join
+from sdi.devices.join import all_of, join
 from sdi.devices.signals import Signal
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed

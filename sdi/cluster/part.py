@@ -17,9 +17,9 @@ from sdi.cluster.exchange import region_of
 from sdi.cluster.mailboxes import Mailboxes, RepeatedRound
 from sdi.cluster.records import NodeRecord, RecordKind
 from sdi.devices.base import BoundArgument, Device
-from sdi.devices.copying import all_of
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram
 from sdi.devices.issue import Timing
+from sdi.devices.join import all_of
 from sdi.devices.signals import RepeatedCopy
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed

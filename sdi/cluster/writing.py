@@ -12,8 +12,8 @@ from sdi.cluster.records import RecordKind
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import RemoteNode
 from sdi.devices.base import Device
-from sdi.devices.copying import all_of
 from sdi.devices.handles import DeviceBuffer, HostBytes
+from sdi.devices.join import all_of
 from sdi.devices.ticket import Ticket, completed
 from sdi.region import Region
 from sdi.vmem.dependencies import Use

@@ -9,7 +9,7 @@ from sdi.devices.base import Device, Place
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.issue import MEASURED, Timing
-from sdi.devices.join import join
+from sdi.devices.join import all_of
 from sdi.devices.ticket import Ticket
 from sdi.region import Region, alike
 
@@ -202,19 +202,3 @@ def bounce(
     other.flush()
     device.flush()
     return all_of(downloads), all_of([*downloads, *uploads])
-
-
-def all_of(parts: Sequence[Ticket], whole: Ticket | None = None) -> Ticket:
-    """A ticket that stands for all of some operations: ``whole``, which nobody else completes, if given."""
-    if whole is None:
-        if len(parts) == 1:
-            return parts[0]
-        whole = Ticket()
-    whole.is_typical = all(part.is_typical for part in parts)
-
-    def finished(error: BaseException | None) -> None:
-        starts = [part.start_ns for part in parts if part.start_ns]
-        whole.complete(error, min(starts, default=0), max(part.end_ns for part in parts))
-
-    join(parts, finished)
-    return whole

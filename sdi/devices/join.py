@@ -54,13 +54,20 @@ def join(tickets: Iterable[Ticket], then: Callable[[BaseException | None], None]
         then(None)
 
 
-def joined(tickets: Sequence[Ticket]) -> Ticket:
-    """One that is done when all of ``tickets`` are, from the first one's start to the last one's end."""
-    whole = Ticket()
+def all_of(parts: Sequence[Ticket], whole: Ticket | None = None) -> Ticket:
+    """A ticket that stands for all of some operations: ``whole``, which nobody else completes, if given.
+
+    From the first one's start to the last one's end.
+    """
+    if whole is None:
+        if len(parts) == 1:
+            return parts[0]
+        whole = Ticket()
+    whole.is_typical = all(part.is_typical for part in parts)
 
     def finished(error: BaseException | None) -> None:
-        starts = [ticket.start_ns for ticket in tickets if ticket.start_ns]
-        whole.complete(error, min(starts, default=0), max((ticket.end_ns for ticket in tickets), default=0))
+        starts = [part.start_ns for part in parts if part.start_ns]
+        whole.complete(error, min(starts, default=0), max((part.end_ns for part in parts), default=0))
 
-    join(tickets, finished)
+    join(parts, finished)
     return whole

@@ -128,13 +128,3 @@ def moved_nbytes(plan: CutPlan) -> int:
     """Bytes that running ``plan`` moves now: stale ones there, and merged ones home and back again."""
     every = range(len(plan.boxes))
     return sum(_stale_nbytes(plan, every, every)) + 2 * plan.merged_nbytes
-
-
-def cost(plan: CutPlan) -> tuple[bool, int, int, int]:
-    """Order of cuts by bytes: those that may run; to move now and after; all needed; contiguous ranges."""
-    needed = num_ranges = 0
-    for buffer in plan.buffers:
-        for assignment in buffer.assignments:
-            needed += assignment.needs.nbytes
-            num_ranges += assignment.needs.num_runs + assignment.owns.num_runs
-    return (bool(plan.why_whole), moved_nbytes(plan), needed, num_ranges)

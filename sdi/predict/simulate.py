@@ -28,7 +28,6 @@ MERGES = "merges"
 PLANNING = "planning"
 ISSUING = "issuing"
 STARTING = "starting"
-_OF_MEMBERS = (KERNELS, WHOLE, UPLOADS, DOWNLOADS, BETWEEN, NETWORK, MERGES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,11 +188,6 @@ class SchedulerCore:
         """Sequence number of the oldest command not issued yet; ``sequence`` when there is none."""
         return next(iter(self._unissued), self._sequence)
 
-    @property
-    def unfinished(self) -> int:
-        """Commands and user events that are not complete."""
-        return sum(node.stage is not Stage.FINISHED for node in self._nodes.values())
-
     def enqueue(
         self,
         queue: int,

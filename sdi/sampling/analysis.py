@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,8 +20,6 @@ from sdi.sampling.model import Reason
 from sdi.sampling.statements import Statements
 from sdi.sampling.terms import TermOp, TermTable
 from sdi.sampling.values import HARMLESS, ArrayValue, PointerValue, RecordValue, Value, int_type, unset
-
-_log = logging.getLogger("sdi.access")
 
 _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
 

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from sdi.devices.join import join
+from sdi.devices.join import all_of, join
 from sdi.devices.ticket import Ticket
 from sdi.region import Region, alike
 
@@ -56,14 +56,10 @@ class HostWorker:
             for task, part in zip(tasks, parts, strict=True):
                 self._ready.put((task, part))
 
-        def finished(error: BaseException | None) -> None:
-            starts = [part.start_ns for part in parts if part.start_ns]
-            ticket.complete(error, min(starts, default=0), max((part.end_ns for part in parts), default=0))
-
         if len(parts) == 1:
             parts = [ticket]
         else:
-            join(parts, finished)
+            all_of(parts, ticket)
         join(wait, ready)
         return ticket
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from sdi.devices.base import Place
 from sdi.devices.issue import MEASURED, Issue
-from sdi.devices.join import joined
+from sdi.devices.join import all_of
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
 from sdi.region import Bytes, Region, as_region, within
@@ -230,7 +230,7 @@ def _in_parts(
             before = use.overwritten(waits)
         parts.append(copy(part, before))
         use.until(parts[-1], part.total_nbytes if is_overwritten else 0)
-    return parts[0] if len(parts) == 1 else joined(parts)
+    return all_of(parts)
 
 
 def _fewer(copies: list[Copy]) -> list[Copy]:

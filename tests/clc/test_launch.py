@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdi.clc.launch import hidden_nbytes, offsets_of, pack_hidden, shifted_arguments, shifts_of
+from sdi.clc.launch import offsets_of, pack_hidden, shifted_arguments, shifts_of
 from sdi.ndrange import GroupBox, NDRange
 from tests.clc.test_model import model_of
 
@@ -16,7 +16,7 @@ NDRANGE = NDRange(2, (5, 6, 0), (64, 32, 1), (8, 8, 1))
 
 def test_it_tells_the_box_and_one_shift_for_each_pointer_to_memory_of_the_device() -> None:
     hidden = pack_hidden(MODEL, NDRANGE, GroupBox((2, 1, 0), (8, 4, 1)), [0, -16, 1 << 40])
-    assert shifted_arguments(MODEL) == 3 and len(hidden) == hidden_nbytes(MODEL)
+    assert shifted_arguments(MODEL) == 3 and len(hidden) == 104 + 3 * 8
     assert offsets_of(hidden) == ((2, 1, 0), (5, 6, 0)) and shifts_of(hidden) == (0, -16, 1 << 40)
 
 

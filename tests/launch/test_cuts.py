@@ -10,7 +10,7 @@ import pytest
 
 from sdi.clc.compile import compile_source
 from sdi.launch.arguments import BufferArgument
-from sdi.launch.cuts import candidate_plans, cost, moved_nbytes
+from sdi.launch.cuts import candidate_plans, moved_nbytes
 from sdi.launch.plan import CutPlan, CutPlans, make_plan
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
@@ -20,6 +20,15 @@ from sdi.regions import RegionSet
 from sdi.vmem.directory import Directory
 from sdi.vmem.memory import VirtualBuffer
 from tests.service.conftest import Serve
+
+
+def cost(plan: CutPlan) -> tuple[bool, int, int, int]:
+    """Order of cuts by bytes: those that may run; to move now and after; all needed; contiguous ranges."""
+    every = [assignment for buffer in plan.buffers for assignment in buffer.assignments]
+    needed = sum(assignment.needs.nbytes for assignment in every)
+    num_ranges = sum(assignment.needs.num_runs + assignment.owns.num_runs for assignment in every)
+    return bool(plan.why_whole), moved_nbytes(plan), needed, num_ranges
+
 
 MATMUL = """
 __kernel void mm(__global float *C, __global const float *A, __global const float *B, int WA, int WB) {

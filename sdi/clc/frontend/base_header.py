@@ -17,7 +17,6 @@ HEADER_PATH = "/__sdi__/base.h"
 PTX_TARGET, USUAL_TARGET = "nvptx64", "spir64"
 """clang's names of NVIDIA's GPUs, and of no machine in particular, which has no assembly."""
 
-_UNSIGNED = ("uchar", "ushort", "uint", "ulong")
 _SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")
 _WIDTHS = (2, 3, 4, 8, 16)
 

@@ -6,7 +6,6 @@ it know: each kind is asked once, with a probe (``probe.py``), and what it said 
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ from sdi.clc.preprocess.probe import (
 )
 from sdi.errors import BuildError, Status
 
-_log = logging.getLogger(__name__)
 _RESERVED = re.compile(r"__\w+__\Z|_[A-Z]\w*\Z|cl_\w+\Z|CL_\w+\Z")
 _UNDERSCORED = re.compile(r"__\w+\Z")
 _VERSION = "__OPENCL_C_VERSION__"
