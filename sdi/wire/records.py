@@ -88,41 +88,129 @@ STAGED_MAX_NBYTES = 2 << 20
 
 
 class Op(IntEnum):
-    """What a record says."""
+    """What a record says, with the fields of its body."""
 
-    FACTS = 1
-    REPLY = 2
-    NOTICE = 3
-    CREATE_BUFFER = 10
+    body: Fields
+
+    def __new__(cls, number: int, body: str = "") -> Op:
+        op = int.__new__(cls, number)
+        op._value_, op.body = number, fields(body) if body else ()
+        return op
+
+    # variable part: ``num_facts`` entries of INFO_ENTRY, each followed by its bytes padded to 8; then, when
+    # status is not 0, nothing but ``message_nbytes`` bytes of text.  The memfd comes along (SCM_RIGHTS).
+    # arena_address: where members find the arena's bytes when kernels follow pointers, 0: nowhere; the client
+    # maps them there too, or has no shared virtual memory.  file_offset: from there on the arena is a file on
+    # disk, whose descriptor comes along too; 0: nowhere.
+    FACTS = (
+        1,
+        "u32 version; i32 status; u64 arena_nbytes; u64 arena_address; u64 file_offset; u32 num_facts;"
+        " u32 message_nbytes",
+    )
+    # variable part: as the replied record says
+    REPLY = 2, "i32 status; u32 reserved; u64 value; u64 payload_nbytes"
+    # variable part of PRINTED and FAILED: text_nbytes bytes, padded
+    NOTICE = 3, "u32 kind; i32 status; u64 text_nbytes"
+    # reply value: arena offset of the buffer's first byte (4096-aligned)
+    CREATE_BUFFER = 10, "u64 flags; u64 buffer_nbytes"
     RELEASE_BUFFER = 11
-    BUILD = 12
+    # variable part: options, working directory, source (not terminated, not padded between)
+    # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
+    # then an object, from which the program can be made again by LINK
+    BUILD = 12, "u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"
     RELEASE_BUILD = 13
-    CREATE_QUEUE = 14
+    # listener: the context that hears of the queue's commands that fail (FAILED notices), or 0
+    CREATE_QUEUE = 14, "u64 properties; u64 listener"
     RELEASE_QUEUE = 15
-    CREATE_USER_EVENT = 16
-    SET_USER_EVENT = 17
+    CREATE_USER_EVENT = 16, "u32 slot; u32 reserved"
+    SET_USER_EVENT = 17, "i32 status; u32 reserved"
     RELEASE_EVENT = 18
-    WATCH = 19
-    TRANSFER_DONE = 20
-    COMPILE = 21
-    LINK = 22
-    RECYCLE_BUFFER = 23
-    REUSE_BUFFER = 24
-    HOST_POINTERS = 25
-    SUB_GROUPS = 26
-    REACH = 27
+    # ask for an EVENT_STATUS notice when the event's status becomes <= status (negative: always)
+    WATCH = 19, "i32 status; u32 reserved"
+    TRANSFER_DONE = 20, "i32 status; u32 reserved"
+    # variable part: options, working directory, source, then num_headers times HEADER_ENTRY, name, text
+    # (nothing padded between); reply payload as for BUILD, without kernels
+    COMPILE = (
+        21,
+        "u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes; u32 num_headers; u32 reserved",
+    )
+    # variable part: num_objects sizes of 8 bytes, options, objects (nothing padded between); reply as for
+    # BUILD; rebuild: 1 for the one object of a binary
+    LINK = 22, "u32 options_nbytes; u32 num_objects; u32 rebuild; u32 reserved"
+    # the application released the buffer, the client may want one of that size again: once everything issued
+    # on it is done its bytes are undefined and ``slot`` gets status 0, or a negative one: it can only be
+    # released.  Until then the slot says SUBMITTED.
+    RECYCLE_BUFFER = 23, "u32 slot; u32 reserved"
+    # a recycled buffer, whose slot said 0, is in use again, with its old id and its old place; flags as of
+    # CREATE_BUFFER
+    REUSE_BUFFER = 24, "u64 flags"
+    # what the client looked at and copied of memory of the application that buffers use, since it last said
+    HOST_POINTERS = 25, "u64 compared_nbytes; u64 copied_nbytes; u64 num_faults; u64 faults_ns"
+    # what clGetKernelSubGroupInfo is asked: param, and the first num_given numbers that come with it
+    # reply payload: num_answers numbers of 8 bytes
+    SUB_GROUPS = (
+        26,
+        "u64 build; u32 kernel_index; u32 param; u64 given[3]; u32 num_given; u32 num_answers",
+    )
+    # variable part: num_regions ids of root buffers, which kernels may reach through pointers: each launch
+    # that says so by ``reach`` may, until they are released
+    REACH = 27, "u64 num_regions"
     RELEASE_REACH = 28
+    # the last record in the socket: all others are in the ring, and bytes in the socket wake the service
     RING = 29
-    NDRANGE = 30
-    READ = 31
-    WRITE = 32
-    COPY = 33
-    FILL = 34
-    MAP = 35
-    UNMAP = 36
+    # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
+    # variable part: num_args arguments, see ``sdi/wire/arguments.py``; then num_regions ids of root buffers:
+    # those of its arguments that are regions, where it may follow pointers as its application may
+    # reach: what else it may reach, the id of a REACH; 0: nothing.  member: see Devices
+    NDRANGE = (
+        30,
+        "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
+        " u64 local_size[3]; u32 num_args; u32 args_nbytes; u32 member; u32 num_regions; u64 reach",
+    )
+    # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
+    # unasked: 1: by the client, for memory of the application that the buffer uses
+    # into: 0, or where in the arena the bytes go, in a row: the service copies them, the client does nothing
+    READ = (
+        31,
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
+        " u64 into; u64 unused[2]",
+    )
+    # written_ns: 0, or when the client began to write early: nobody else knew the buffer, the bytes are there
+    # carried_nbytes: 0, or all of the region: then that many bytes are the variable part, row by row
+    # staged_at: 0, or where in the staging memory all bytes of the region are, row by row
+    WRITE = (
+        32,
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
+        " u64 written_ns; u64 carried_nbytes; u64 staged_at",
+    )
+    # member: see Devices; it has the target then
+    COPY = (
+        33,
+        "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"
+        " u64 source_slice_pitch; u64 target_row_pitch; u64 target_slice_pitch; u32 member; u32 reserved",
+    )
+    # variable part: the pattern; or, where data_type is not 0, the color (16 bytes) for an image's pixels
+    # member: see Devices
+    FILL = (
+        34,
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 pattern_nbytes;"
+        " u32 order; u32 data_type; u32 member",
+    )
+    MAP = (
+        35,
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u64 flags; u32 transfer;"
+        " u32 blocking",
+    )
+    # wrote: 1 when the mapping allowed writing
+    UNMAP = (
+        36,
+        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 wrote; u32 transfer",
+    )
     MARKER = 37
     BARRIER = 38
-    MIGRATE = 39
+    # to a member, see Devices, or to the host (0); variable part: num_places times three u64: buffer, first
+    # byte, number of bytes
+    MIGRATE = 39, "u32 num_places; u32 member"
 
 
 REPLIED = frozenset({Op.CREATE_BUFFER, Op.BUILD, Op.COMPILE, Op.LINK, Op.SUB_GROUPS})
@@ -151,112 +239,7 @@ HEADER = fields("u32 nbytes; u32 op; u64 id")
 COMMAND = fields("u64 queue; u32 slot; u32 num_waits")
 """Follows the header in every record of ``COMMANDS``.  ``slot`` 0: nobody looks at this command."""
 
-BODY: dict[Op, Fields] = {
-    # variable part: ``num_facts`` entries of INFO_ENTRY, each followed by its bytes padded to 8; then, when
-    # status is not 0, nothing but ``message_nbytes`` bytes of text.  The memfd comes along (SCM_RIGHTS).
-    # arena_address: where members find the arena's bytes when kernels follow pointers, 0: nowhere; the client
-    # maps them there too, or has no shared virtual memory.  file_offset: from there on the arena is a file on
-    # disk, whose descriptor comes along too; 0: nowhere.
-    Op.FACTS: fields(
-        "u32 version; i32 status; u64 arena_nbytes; u64 arena_address; u64 file_offset; u32 num_facts;"
-        " u32 message_nbytes"
-    ),
-    # variable part: as the replied record says
-    Op.REPLY: fields("i32 status; u32 reserved; u64 value; u64 payload_nbytes"),
-    # variable part of PRINTED and FAILED: text_nbytes bytes, padded
-    Op.NOTICE: fields("u32 kind; i32 status; u64 text_nbytes"),
-    # reply value: arena offset of the buffer's first byte (4096-aligned)
-    Op.CREATE_BUFFER: fields("u64 flags; u64 buffer_nbytes"),
-    Op.RELEASE_BUFFER: (),
-    # the application released the buffer, the client may want one of that size again: once everything issued
-    # on it is done its bytes are undefined and ``slot`` gets status 0, or a negative one: it can only be
-    # released.  Until then the slot says SUBMITTED.
-    Op.RECYCLE_BUFFER: fields("u32 slot; u32 reserved"),
-    # a recycled buffer, whose slot said 0, is in use again, with its old id and its old place; flags as of
-    # CREATE_BUFFER
-    Op.REUSE_BUFFER: fields("u64 flags"),
-    # variable part: options, working directory, source (not terminated, not padded between)
-    # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
-    # then an object, from which the program can be made again by LINK
-    Op.BUILD: fields("u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"),
-    Op.RELEASE_BUILD: (),
-    # variable part: options, working directory, source, then num_headers times HEADER_ENTRY, name, text
-    # (nothing padded between); reply payload as for BUILD, without kernels
-    Op.COMPILE: fields(
-        "u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes; u32 num_headers; u32 reserved"
-    ),
-    # variable part: num_objects sizes of 8 bytes, options, objects (nothing padded between); reply as for
-    # BUILD; rebuild: 1 for the one object of a binary
-    Op.LINK: fields("u32 options_nbytes; u32 num_objects; u32 rebuild; u32 reserved"),
-    # listener: the context that hears of the queue's commands that fail (FAILED notices), or 0
-    Op.CREATE_QUEUE: fields("u64 properties; u64 listener"),
-    Op.RELEASE_QUEUE: (),
-    Op.CREATE_USER_EVENT: fields("u32 slot; u32 reserved"),
-    Op.SET_USER_EVENT: fields("i32 status; u32 reserved"),
-    Op.RELEASE_EVENT: (),
-    # ask for an EVENT_STATUS notice when the event's status becomes <= status (negative: always)
-    Op.WATCH: fields("i32 status; u32 reserved"),
-    Op.TRANSFER_DONE: fields("i32 status; u32 reserved"),
-    # variable part: num_regions ids of root buffers, which kernels may reach through pointers: each launch
-    # that says so by ``reach`` may, until they are released
-    Op.REACH: fields("u64 num_regions"),
-    Op.RELEASE_REACH: (),
-    # the last record in the socket: all others are in the ring, and bytes in the socket wake the service
-    Op.RING: (),
-    # local_size 0,0,0: the application passed NULL.  Unused dimensions: offset 0, sizes 1.
-    # variable part: num_args arguments, see ``sdi/wire/arguments.py``; then num_regions ids of root buffers:
-    # those of its arguments that are regions, where it may follow pointers as its application may
-    # reach: what else it may reach, the id of a REACH; 0: nothing.  member: see Devices
-    Op.NDRANGE: fields(
-        "u64 build; u64 kernel; u32 kernel_index; u32 work_dim; u64 offset[3]; u64 global_size[3];"
-        " u64 local_size[3]; u32 num_args; u32 args_nbytes; u32 member; u32 num_regions; u64 reach"
-    ),
-    # what clGetKernelSubGroupInfo is asked: param, and the first num_given numbers that come with it
-    # reply payload: num_answers numbers of 8 bytes
-    Op.SUB_GROUPS: fields(
-        "u64 build; u32 kernel_index; u32 param; u64 given[3]; u32 num_given; u32 num_answers"
-    ),
-    # what the client looked at and copied of memory of the application that buffers use, since it last said
-    Op.HOST_POINTERS: fields("u64 compared_nbytes; u64 copied_nbytes; u64 num_faults; u64 faults_ns"),
-    # offset: first byte in the buffer; region: bytes, rows, slices; pitches in bytes (0 when there is one)
-    # unasked: 1: by the client, for memory of the application that the buffer uses
-    # into: 0, or where in the arena the bytes go, in a row: the service copies them, the client does nothing
-    Op.READ: fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 into; u64 unused[2]"
-    ),
-    # written_ns: 0, or when the client began to write early: nobody else knew the buffer, the bytes are there
-    # carried_nbytes: 0, or all of the region: then that many bytes are the variable part, row by row
-    # staged_at: 0, or where in the staging memory all bytes of the region are, row by row
-    Op.WRITE: fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 written_ns; u64 carried_nbytes; u64 staged_at"
-    ),
-    # member: see Devices; it has the target then
-    Op.COPY: fields(
-        "u64 source; u64 target; u64 source_offset; u64 target_offset; u64 region[3]; u64 source_row_pitch;"
-        " u64 source_slice_pitch; u64 target_row_pitch; u64 target_slice_pitch; u32 member; u32 reserved"
-    ),
-    # variable part: the pattern; or, where data_type is not 0, the color (16 bytes) for an image's pixels
-    # member: see Devices
-    Op.FILL: fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 pattern_nbytes;"
-        " u32 order; u32 data_type; u32 member"
-    ),
-    Op.MAP: fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u64 flags; u32 transfer;"
-        " u32 blocking"
-    ),
-    # wrote: 1 when the mapping allowed writing
-    Op.UNMAP: fields(
-        "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 wrote; u32 transfer"
-    ),
-    Op.MARKER: (),
-    Op.BARRIER: (),
-    # to a member, see Devices, or to the host (0); variable part: num_places times three u64: buffer, first
-    # byte, number of bytes
-    Op.MIGRATE: fields("u32 num_places; u32 member"),
-}
+BODY: dict[Op, Fields] = {op: op.body for op in Op}
 
 INFO_ENTRY = fields("u32 param; u32 nbytes")
 HEADER_ENTRY = fields("u32 name_nbytes; u32 text_nbytes")
