@@ -148,17 +148,6 @@ cl_int sdi_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem source, cl_mem
     return sdi_copy(queue, CL_COMMAND_COPY_BUFFER_RECT, source, &from, target, &to, waits, event);
 }
 
-cl_int sdi_enqueue_fill(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem buffer, size_t offset,
-                        size_t nbytes, cl_event *event)
-{
-    struct sdi_use *uses = NULL;
-    if (sdi_host_use(&uses, buffer, offset, nbytes, true)) {
-        sdi_record_close(record);
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    return sdi_enqueue_using(record, queue, type, uses, event);
-}
-
 cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
                                size_t offset, size_t nbytes, cl_uint num, const cl_event *list, cl_event *event)
 {
@@ -166,9 +155,11 @@ cl_int sdi_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void
     cl_int status = check_pair(queue, buffer, buffer);
     if (status)
         return status;
-    if (offset > buffer->nbytes || nbytes > buffer->nbytes - offset || nbytes == 0)
+    if (offset > buffer->nbytes || nbytes > buffer->nbytes - offset || nbytes == 0
+        || !sdi_pattern_fits(pattern, pattern_nbytes, offset, nbytes))
         return CL_INVALID_VALUE;
-    return sdi_fill(queue, CL_COMMAND_FILL_BUFFER, buffer, pattern, pattern_nbytes, offset, nbytes, waits, event);
+    struct sdi_box box = {.offset = offset, .end = offset + nbytes, .region = {nbytes, 1, 1}};
+    return sdi_fill(queue, CL_COMMAND_FILL_BUFFER, buffer, pattern, pattern_nbytes, &box, waits, event);
 }
 
 bool sdi_pattern_fits(const void *pattern, size_t pattern_nbytes, size_t offset, size_t nbytes)
@@ -177,11 +168,9 @@ bool sdi_pattern_fits(const void *pattern, size_t pattern_nbytes, size_t offset,
            && !(pattern_nbytes & (pattern_nbytes - 1)) && offset % pattern_nbytes == 0 && nbytes % pattern_nbytes == 0;
 }
 
-cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
-                size_t offset, size_t nbytes, struct sdi_waits waits, cl_event *event)
+cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem memory, const void *pattern, size_t pattern_nbytes,
+                const struct sdi_box *box, struct sdi_waits waits, cl_event *event)
 {
-    if (!sdi_pattern_fits(pattern, pattern_nbytes, offset, nbytes))
-        return CL_INVALID_VALUE;
     cl_int status = sdi_check_waits(queue->context, waits);
     if (status)
         return status;
@@ -189,13 +178,24 @@ cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem buffer, const void 
     struct sdi_rec_fill *body = sdi_record_open(&record, SDI_OP_FILL, sizeof *body, waits, false, pattern_nbytes);
     if (!body)
         return CL_OUT_OF_HOST_MEMORY;
-    sdi_named(buffer);
-    body->buffer = buffer->root->object.id;
-    body->offset = buffer->origin + offset;
-    body->region[0] = nbytes;
-    body->region[1] = body->region[2] = 1;
+    sdi_named(memory);
+    body->buffer = memory->root->object.id;
+    body->offset = memory->origin + box->offset;
+    for (int i = 0; i < 3; i++)
+        body->region[i] = box->region[i];
+    body->row_pitch = box->row;
+    body->slice_pitch = box->slice;
     body->pattern_nbytes = (uint32_t)pattern_nbytes;
+    if (memory->image) {
+        body->order = memory->image->order;
+        body->data_type = memory->image->data_type;
+    }
     body->member = sdi_queue_member(queue);
     memcpy(record.tail, pattern, pattern_nbytes);
-    return sdi_enqueue_fill(&record, queue, type, buffer, offset, nbytes, event);
+    struct sdi_use *uses = NULL;
+    if (sdi_host_use(&uses, memory, box->offset, box->end - box->offset, true)) {
+        sdi_record_close(&record);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    return sdi_enqueue_using(&record, queue, type, uses, event);
 }

@@ -165,11 +165,8 @@ cl_int sdi_copy_to(cl_command_queue queue, cl_device_id device, cl_uint type, cl
                    cl_mem target, size_t target_offset, size_t nbytes, struct sdi_waits waits, cl_event *event);
 /* Whether such a pattern can fill these bytes. */
 bool sdi_pattern_fits(const void *pattern, size_t pattern_nbytes, size_t offset, size_t nbytes);
-/* Enqueues a fill of these bytes, counted from the object's first, which it has. */
-cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem buffer, const void *pattern, size_t pattern_nbytes,
-                size_t offset, size_t nbytes, struct sdi_waits waits, cl_event *event);
-/* Sends the record of a fill of these bytes, counted from the object's first. */
-cl_int sdi_enqueue_fill(struct sdi_record *record, cl_command_queue queue, cl_uint type, cl_mem buffer, size_t offset,
-                        size_t nbytes, cl_event *event);
+/* Enqueues a fill of a box, counted from the object's first byte, by a pattern that fits it, or of an image by a color. */
+cl_int sdi_fill(cl_command_queue queue, cl_uint type, cl_mem memory, const void *pattern, size_t pattern_nbytes,
+                const struct sdi_box *box, struct sdi_waits waits, cl_event *event);
 
 #endif

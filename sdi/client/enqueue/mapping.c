@@ -232,11 +232,10 @@ cl_int sdi_unmap(cl_command_queue queue, cl_uint type, cl_mem buffer, void *poin
         transferred = false;
     }
     body->transfer = transferred;
+    struct sdi_command command = {.queue = queue, .type = type};
     if (transferred) {
-        struct sdi_command command = {.queue = queue, .type = type};
         status = sdi_transfer_enqueue(&record, &command, &transfer, false, event);
     } else {
-        struct sdi_command command = {.queue = queue, .type = type};
         if (!body->num_waits && !root->host_ptr)
             command.there_ns = sdi_now_ns();
         status = sdi_enqueue_alone(&record, &command, false, event);

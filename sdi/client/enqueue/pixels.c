@@ -186,24 +186,5 @@ cl_int sdi_clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *
         return status;
     if (!color || !make_box(&box, image->image, origin, region))
         return CL_INVALID_VALUE;
-    status = sdi_check_waits(queue->context, waits);
-    if (status)
-        return status;
-    struct sdi_record record;
-    struct sdi_rec_fill *body = sdi_record_open(&record, SDI_OP_FILL, sizeof *body, waits, false, COLOR_NBYTES);
-    if (!body)
-        return CL_OUT_OF_HOST_MEMORY;
-    sdi_named(image);
-    body->buffer = image->root->object.id;
-    body->offset = image->origin + box.offset;
-    for (int i = 0; i < 3; i++)
-        body->region[i] = box.region[i];
-    body->row_pitch = box.row;
-    body->slice_pitch = box.slice;
-    body->pattern_nbytes = COLOR_NBYTES;
-    body->order = image->image->order;
-    body->data_type = image->image->data_type;
-    body->member = sdi_queue_member(queue);
-    memcpy(record.tail, color, COLOR_NBYTES);
-    return sdi_enqueue_fill(&record, queue, CL_COMMAND_FILL_IMAGE, image, box.offset, box.end - box.offset, event);
+    return sdi_fill(queue, CL_COMMAND_FILL_IMAGE, image, color, COLOR_NBYTES, &box, waits, event);
 }

@@ -160,7 +160,8 @@ cl_int sdi_clEnqueueSVMMemFill(cl_command_queue queue, void *pointer, const void
     status = sdi_region_bytes(queue->context, pointer, nbytes, &region, &offset);
     if (status)
         return status;
-    return sdi_fill(queue, CL_COMMAND_SVM_MEMFILL, region, pattern, pattern_nbytes, offset, nbytes, waits, event);
+    struct sdi_box box = {.offset = offset, .end = offset + nbytes, .region = {nbytes, 1, 1}};
+    return sdi_fill(queue, CL_COMMAND_SVM_MEMFILL, region, pattern, pattern_nbytes, &box, waits, event);
 }
 
 /* ---- maps --------------------------------------------------------------------------------------------------------- */
