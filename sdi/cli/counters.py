@@ -5,19 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from sdi.cli.verdict import Course, verdict
 from sdi.sizes import size
 from sdi.wire.records import COMMANDS
-
-_SUMS = (
-    *("members_lost", "lost_nbytes", "host_compared_nbytes", "host_copied_nbytes", "host_faults"),
-    *("host_faults_ns", "node_replays", "firm_replays"),
-    *("node_spilled_nbytes", "node_filled_nbytes", "node_refused_nbytes"),
-    *("round_trips", "round_trip_nbytes"),
-    *("file_nbytes", "file_read_nbytes", "file_written_nbytes", "file_read_ns", "file_written_ns"),
-)
 
 _FAILURES_SHOWN = 3
 
@@ -159,6 +151,9 @@ class SessionCounts:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CountersError(f"not the counters of a session: {error!r}") from error
+
+
+_SUMS = tuple(each.name for each in fields(SessionCounts) if each.type == "int" and each.name != "members")
 
 
 def _sent(entry: Mapping[str, int]) -> Sent:

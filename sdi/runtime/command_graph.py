@@ -28,6 +28,7 @@ class Stage(Enum):
     FINISHED = 4
 
 
+@dataclass(slots=True, eq=False)
 class CommandNode:
     """One command or user event in the dependency graph.  ``command`` is None for a user event.
 
@@ -41,95 +42,52 @@ class CommandNode:
     order run one after the other.
     """
 
-    __slots__ = (
-        "arrived_ns",
-        "command",
-        "complete_waiters",
-        "end_ns",
-        "failed_wait",
-        "failure",
-        "floor_ns",
-        "forgotten",
-        "given_up",
-        "id",
-        "incomplete",
-        "is_profiled",
-        "issue_waiters",
-        "listener",
-        "packed_at",
-        "sequence",
-        "slot",
-        "stage",
-        "start_ns",
-        "status",
-        "submitted_ns",
-        "transfer",
-        "unissued",
-        "watches",
-        "work_done",
-    )
-
-    def __init__(
-        self,
-        event: int,
-        command: Command | None,
-        slot: int,
-        sequence: int = -1,
-        forgotten: bool = False,
-        arrived_ns: int = 0,
-    ) -> None:
-        self.id = event
-        self.command = command
-        self.slot = slot
-        self.sequence = sequence
-        self.stage = Stage.WAITING
-        self.unissued = 0
-        self.incomplete = 0
-        self.work_done = False
-        self.transfer = False
-        self.packed_at = 0
-        self.given_up = False
-        self.status = 0
-        self.failed_wait = False
-        self.forgotten = forgotten
-        self.listener = 0
-        self.failure = ""
-        self.is_profiled = False
-        self.arrived_ns = arrived_ns
-        self.floor_ns = 0
-        self.start_ns = 0
-        self.end_ns = 0
-        self.submitted_ns = 0
-        self.issue_waiters: list[CommandNode] = []
-        self.complete_waiters: list[tuple[CommandNode, bool]] = []
-        self.watches: list[int] = []
+    id: int
+    command: Command | None
+    slot: int
+    sequence: int = -1
+    forgotten: bool = False
+    arrived_ns: int = 0
+    stage: Stage = Stage.WAITING
+    unissued: int = 0
+    incomplete: int = 0
+    work_done: bool = False
+    transfer: bool = False
+    packed_at: int = 0
+    given_up: bool = False
+    status: int = 0
+    failed_wait: bool = False
+    listener: int = 0
+    failure: str = ""
+    is_profiled: bool = False
+    floor_ns: int = 0
+    start_ns: int = 0
+    end_ns: int = 0
+    submitted_ns: int = 0
+    issue_waiters: list[CommandNode] = field(default_factory=list)
+    complete_waiters: list[tuple[CommandNode, bool]] = field(default_factory=list)
+    watches: list[int] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class IssueCommand:
     """Start the work of ``node`` and report ``issued``, then ``work_done``."""
 
-    __slots__ = ("node",)
-
-    def __init__(self, node: CommandNode) -> None:
-        self.node = node
+    node: CommandNode
 
 
+@dataclass(slots=True, eq=False)
 class StartTransfer:
     """Tell the client to copy; it answers ``transfer_done``."""
 
-    __slots__ = ("node",)
-
-    def __init__(self, node: CommandNode) -> None:
-        self.node = node
+    node: CommandNode
 
 
+@dataclass(slots=True, eq=False)
 class Publish:
     """Tell the client the event's final status."""
 
-    __slots__ = ("node",)
-
-    def __init__(self, node: CommandNode) -> None:
-        self.node = node
+    node: CommandNode
 
 
 Action = IssueCommand | StartTransfer | Publish
