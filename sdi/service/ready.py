@@ -17,7 +17,6 @@ import os
 import resource
 import signal
 import socket
-import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from typing import Final
 
 from sdi import limits
 from sdi.service.handover import HandoverError, check_peer, peer_of
+from sdi.wire.layout import layout
+from sdi.wire.records import APPLICANT
 
 _log = logging.getLogger(__name__)
 _MODULES: Final = (
@@ -36,8 +37,7 @@ _MODULES: Final = (
     "sdi.service.session",
     "sdi.service.vendors",
 )
-_HEAD: Final = struct.Struct("<QQ")
-"""Bytes of text; bit n: descriptor n of the application comes, too."""
+_HEAD: Final = layout(APPLICANT)
 _TEXT_MAX_NBYTES: Final = 16 << 20
 _PATIENCE_S: Final = 10.0
 _SAME_STATUS: Final = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
@@ -111,7 +111,7 @@ def receive(connection: socket.socket) -> Applicant:
 def _applicant(connection: socket.socket, head: bytes, found: Sequence[int]) -> Applicant:
     if len(head) != _HEAD.size:
         raise HandoverError(f"{len(head)} bytes instead of a head")
-    nbytes, outputs = _HEAD.unpack(head)
+    nbytes, outputs, _ = _HEAD.unpack(head)
     numbers = [3, 4, *(number for number in (1, 2) if outputs >> number & 1)]
     if len(numbers) != len(found) or nbytes > _TEXT_MAX_NBYTES:
         raise HandoverError(f"{len(found)} descriptors, {nbytes} bytes of text")

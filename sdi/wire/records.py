@@ -242,6 +242,10 @@ COMMAND = fields("u64 queue; u32 slot; u32 num_waits")
 BODY: dict[Op, Fields] = {op: op.body for op in Op}
 
 INFO_ENTRY = fields("u32 param; u32 nbytes")
+APPLICANT = fields("u64 text_nbytes; u32 outputs; u32 pad")
+"""What a process that is ready is asked with (``service/ready.py``): the two sockets come with it, and of the
+application's descriptors those whose bits are set in ``outputs``; then arguments and environment, as text.
+"""
 HEADER_ENTRY = fields("u32 name_nbytes; u32 text_nbytes")
 BUILD_REPLY = fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes; u32 num_devices; u32 reserved")
 # followed by WORK_GROUP_ENTRY for each device; name, attributes, each padded to 8; then ARGUMENT_ENTRY for
@@ -295,6 +299,7 @@ STRUCTS: dict[str, Fields] = {
     "header": HEADER,
     "command": COMMAND,
     "info_entry": INFO_ENTRY,
+    "applicant": APPLICANT,
     "header_entry": HEADER_ENTRY,
     "build_reply": BUILD_REPLY,
     "kernel_entry": KERNEL_ENTRY,

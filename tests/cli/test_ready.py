@@ -242,7 +242,7 @@ def test_it_is_nobody_elses_service(process: ReadyService, environ: dict[str, st
     end.connect("\\0" + sys.argv[1])
     pair = socket.socketpair()
     text = b"1099511627776\\0\\0A=1\\0"
-    socket.send_fds(end, [struct.pack("<QQ", len(text), 0)], [each.fileno() for each in pair])
+    socket.send_fds(end, [struct.pack("<QII", len(text), 0, 0)], [each.fileno() for each in pair])
     try:
         end.sendall(text)
         answer = end.recv(1)

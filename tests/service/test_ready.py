@@ -33,7 +33,7 @@ def descriptors() -> set[str]:
 
 
 def send(end: socket.socket, text: bytes, outputs: int, count: int, nbytes: int | None = None) -> None:
-    head = struct.pack("<QQ", len(text) if nbytes is None else nbytes, outputs)
+    head = struct.pack("<QII", len(text) if nbytes is None else nbytes, outputs, 0)
     socket.send_fds(end, [head], [end.fileno()] * count)
     end.sendall(text)
 

@@ -56,17 +56,17 @@ static bool send_head(int fd, const int sockets[2], uint64_t nbytes)
 {
     int files[FILES_MAX] = {sockets[0], sockets[1]};
     size_t count = 2;
-    uint64_t head[2] = {nbytes, 0};
+    struct sdi_wire_applicant head = {.text_nbytes = nbytes};
     for (int output = STDOUT_FILENO; output <= STDERR_FILENO; output++)
         if (fcntl(output, F_GETFD) >= 0) {
-            head[1] |= UINT64_C(1) << output;
+            head.outputs |= UINT32_C(1) << output;
             files[count++] = output;
         }
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof files)];
     } control = {.bytes = {0}};
-    struct iovec part = {head, sizeof head};
+    struct iovec part = {&head, sizeof head};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes};
     message.msg_controllen = CMSG_SPACE(count * sizeof *files);
     struct cmsghdr *with = CMSG_FIRSTHDR(&message);
