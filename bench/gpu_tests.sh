@@ -52,7 +52,7 @@ for members in "$@"; do
 done
 # Once more with each split launch also run whole, and with a member that is late.
 image programs2verified 300 2 SDI_VERIFY=1
-image programs2late 300 2 SDI_TEST_DELAY_MEMBER=1
+image programs2late 300 2 SDI_TEST_MEMBERS="$PWD/tests/devices/testing/hooks.py:late=1"
 logs+=(programs2verified programs2late)
 # Members as devices of their own: programs for several devices, and collective commands, which compare with numpy.
 apart=()

@@ -106,16 +106,8 @@ class Settings:
     and the program goes on with the whole run's bytes (SDI_VERIFY)."""
     explain: bool = False
     """Note how and why each kernel is split: into the file of SDI_STATS, or to stderr (SDI_EXPLAIN)."""
-    delay_member: int | None = None
-    """For tests: the member whose operations are slowed down (SDI_TEST_DELAY_MEMBER)."""
-    fail_member: tuple[int, str] | None = None
-    """For tests: the member on which the named kernel fails (SDI_TEST_FAIL_MEMBER, "1:kernel")."""
-    slow_member: tuple[int, float] | None = None
-    """For tests: a member and how many times as long its launches take (SDI_TEST_SLOW_MEMBER, "1:3")."""
-    lose_member: tuple[int, int] | None = None
-    """For tests: the member that is lost after so many operations (SDI_TEST_LOSE_MEMBER, "1:20")."""
-    signals: bool = False
-    """For tests: members of a machine's processes wait for signals, as GPUs do (SDI_TEST_SIGNALS)."""
+    test_members: str | None = None
+    """For tests: a file of Python that says what stands for members (SDI_TEST_MEMBERS, "hooks.py:late=1")."""
     profile: Path | None = None
     """Folder that gets what the session did and when (SDI_PROFILE); ``sdi profile`` reads it."""
     service: Path | None = None
@@ -169,13 +161,7 @@ class Settings:
             stats=read("SDI_STATS", _path, None),
             verify=read("SDI_VERIFY", _verify, "off"),
             explain=read("SDI_EXPLAIN", _one_of("0", "1"), "0") == "1",
-            delay_member=read("SDI_TEST_DELAY_MEMBER", _member, None),
-            fail_member=read(
-                "SDI_TEST_FAIL_MEMBER", _member_and("a kernel's name", lambda t: t or None), None
-            ),
-            slow_member=read("SDI_TEST_SLOW_MEMBER", _member_and("a factor from 1 to 999", _factor), None),
-            lose_member=read("SDI_TEST_LOSE_MEMBER", _member_and("a number of operations", _count), None),
-            signals=read("SDI_TEST_SIGNALS", _one_of("0", "1"), "0") == "1",
+            test_members=read("SDI_TEST_MEMBERS", _text, None),
             profile=read("SDI_PROFILE", _path, None),
             service=read("SDI_SERVICE", _path, None),
             node_timeout_s=read("SDI_NODE_TIMEOUT", _seconds, 30),
@@ -211,11 +197,7 @@ NAMES = (
     "SDI_PYTHON",
     "SDI_LOG",
     "SDI_STATS",
-    "SDI_TEST_DELAY_MEMBER",
-    "SDI_TEST_FAIL_MEMBER",
-    "SDI_TEST_SLOW_MEMBER",
-    "SDI_TEST_LOSE_MEMBER",
-    "SDI_TEST_SIGNALS",
+    "SDI_TEST_MEMBERS",
     "SDI_TEST_NODES",
     "SDI_TEST_NET_DELAY_US",
     "SDI_TEST_FAR",
@@ -298,32 +280,6 @@ def _num_members(name: str, text: str) -> int:
 
 def _seconds(name: str, text: str) -> int:
     return _integer(name, text, 0, 86_400)
-
-
-def _member(name: str, text: str) -> int:
-    return _integer(name, text, 0, MAX_MEMBERS - 1)
-
-
-def _member_and(what: str, read: Callable[[str], _T | None]) -> Callable[[str, str], tuple[int, _T]]:
-    """For a member's number, ":" and ``what``, of which ``read`` answers None for what is none."""
-
-    def parse(name: str, text: str) -> tuple[int, _T]:
-        member, _, rest = text.partition(":")
-        value = read(rest)
-        if not member.isdecimal() or value is None:
-            raise SettingsError(f'{name}={text!r}: expected a member\'s number, ":" and {what}')
-        return _integer(name, member, 0, MAX_MEMBERS - 1), value
-
-    return parse
-
-
-def _factor(text: str) -> float | None:
-    is_one = re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text) and float(text) >= 1
-    return float(text) if is_one else None
-
-
-def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
 
 
 def _balance(name: str, text: str) -> Balance:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+from tests.devices.testing.hooks import hooks
 from tests.image_runs import ROOT, Run, answers_faults, image_environ, plain_environ, run
 
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
@@ -57,7 +58,7 @@ class Configuration:
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
-        late = {} if self.delayed is None else {"SDI_TEST_DELAY_MEMBER": str(self.delayed)}
+        late = {} if self.delayed is None else {"SDI_TEST_MEMBERS": hooks(late=self.delayed)}
         verify = {"SDI_VERIFY": "1"} if self.verified else {}
         if self.limit_nbytes:
             verify["SDI_MEMBER_MEMORY"] = str(self.limit_nbytes)

@@ -34,22 +34,15 @@ class MemberSettings:
 
     ``count``: SDI_NUM_GPUS.  ``devices``: SDI_DEVICES, which of ``all_devices()``: see
     ``select``.  ``memory_nbytes``: SDI_MEMBER_MEMORY, a limit per member; ``node_memory_nbytes``:
-    SDI_NODE_MEMORY, of each node of other machines.  For tests:
-    ``delayed`` (SDI_TEST_DELAY_MEMBER) is the member that is late, ``faulty`` (SDI_TEST_FAIL_MEMBER) a member
-    and the kernel whose launches fail there, ``slowed`` (SDI_TEST_SLOW_MEMBER) a member and how many times as
-    long its launches take, ``lost`` (SDI_TEST_LOSE_MEMBER) a member and how many operations it does before it
-    is lost; ``signals`` (SDI_TEST_SIGNALS): members of processes of a machine wait for each other's signals.
+    SDI_NODE_MEMORY, of each node of other machines.  ``testing``: SDI_TEST_MEMBERS, "FILE:WHAT": a file of
+    Python whose ``wrap(member, number, what)`` says what stands for each member.
     """
 
     count: int | None = None
     devices: str | None = None
     memory_nbytes: int | None = None
     node_memory_nbytes: int | None = None
-    delayed: int | None = None
-    faulty: tuple[int, str] | None = None
-    slowed: tuple[int, float] | None = None
-    lost: tuple[int, int] | None = None
-    signals: bool = False
+    testing: str | None = None
 
 
 _SOURCES: list[MemberSource] = [
@@ -111,7 +104,7 @@ def open_chosen(
 ) -> list[Device]:
     """Open members on devices, each with its number and the bytes of memory it gets.  Raises ClError.
 
-    Of ``settings`` only what is for tests matters.  ``polling``: of the session that polls them, if one does.
+    Of ``settings`` only ``testing`` matters.  ``polling``: of the session that polls them, if one does.
     """
     members: list[Device] = []
     plain: list[Device] = []
@@ -119,32 +112,20 @@ def open_chosen(
         for device, number, nbytes in chosen:
             member = open_member(device, number, nbytes, plain, polling)
             plain.append(member)
-            if settings.faulty is not None and settings.faulty[0] == number:
-                from sdi.devices.testing.faulty import FaultyDevice
-
-                member = FaultyDevice(member, settings.faulty[1])
-            if settings.slowed is not None and settings.slowed[0] == number:
-                from sdi.devices.testing.slow import SlowedDevice
-
-                member = SlowedDevice(member, settings.slowed[1])
-            if settings.lost is not None and settings.lost[0] == number:
-                from sdi.devices.testing.faulty import LosingDevice
-
-                member = LosingDevice(member, settings.lost[1])
-            if settings.signals and member.signals is None:
-                from sdi.devices.testing.streamed import StreamedDevice
-
-                member = StreamedDevice(member)
-            if settings.delayed == number:
-                from sdi.devices.testing.late import DelayedDevice
-
-                member = DelayedDevice(member)
-            members.append(member)
+            members.append(member if settings.testing is None else _tested(member, number, settings.testing))
     except BaseException:
         for member in reversed(members):
             member.close()
         raise
     return members
+
+
+def _tested(member: Device, number: int, testing: str) -> Device:
+    import runpy
+
+    path, _, what = testing.partition(":")
+    stands_for_it: Device = runpy.run_path(path)["wrap"](member, number, what)
+    return stands_for_it
 
 
 def choose(

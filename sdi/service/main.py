@@ -170,11 +170,7 @@ def begin(
                 devices=settings.devices,
                 memory_nbytes=settings.member_memory,
                 node_memory_nbytes=settings.node_memory,
-                delayed=settings.delay_member,
-                faulty=settings.fail_member,
-                slowed=settings.slow_member,
-                lost=settings.lose_member,
-                signals=settings.signals,
+                testing=settings.test_members,
             )
         )
         devices = image.devices

@@ -14,13 +14,13 @@ from sdi.devices import discover
 from sdi.devices.base import Device, Place
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.issue import MEASURED, Timing
-from sdi.devices.testing.faulty import LosingDevice
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.region import Region
 from sdi.settings import MAX_MEMBERS, Settings
 from sdi.vmem.arena import Arena
+from tests.devices.testing.faulty import LosingDevice
 
 NBYTES = 1 << 16
 

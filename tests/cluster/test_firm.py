@@ -24,6 +24,7 @@ from sdi.devices.discover import MemberSettings, all_devices
 from sdi.devices.ticket import Ticket
 from sdi.wire.records import Op
 from tests.cluster.jobs import local_job
+from tests.devices.testing.hooks import hooks
 from tests.service.wire_client import WireClient
 
 SOURCE = """
@@ -141,7 +142,7 @@ def test_what_else_is_asked_for_in_between_keeps_its_place(near: Job) -> None:
 @pytest.mark.logs("lost: |failed")
 def test_a_member_that_fails_fails_its_commands_and_all_else_goes_on(near: Job) -> None:
     n = 1 << 12
-    with rig(near, lost=(2, 60)) as on:
+    with rig(near, testing=hooks(lost=(2, 60))) as on:
         expected = start(n)
         a, b = on.client.buffer(expected.tobytes()), on.client.buffer(4 * n)
         states = []

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.cluster.ways import SHAPES, Way, killed
+from tests.devices.testing.hooks import hooks
 from tests.image_runs import image_environ, plain_environ, run
 
 PROGRAMS = (
@@ -73,7 +74,7 @@ def test_programs_leave_the_plain_drivers_bytes_on_members_of_several_nodes(
 ) -> None:
     half = PROGRAMS[ranks % 2 :: 2]
     # As if on another machine; the rest share memory.
-    settings = {"SDI_TEST_FAR": "1"} if ranks == 2 else {"SDI_TEST_SIGNALS": "1"}
+    settings = {"SDI_TEST_FAR": "1"} if ranks == 2 else {"SDI_TEST_MEMBERS": hooks(signals=True)}
     found = arrays(run_programs(tmp_path, job_environ(ranks, **settings), half, *SDI_RUN))
     wanted = {name: array for name, array in plain.items() if name.partition("/")[0] in half}
     assert found.keys() == wanted.keys() and len(wanted) > 20
@@ -100,20 +101,20 @@ def _loops(before: list[str], environ: dict[str, str]) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     ("ranks", "members", "way"),
-    [(r, m, way) for r, m in ((2, 4), (3, 3), (8, 8)) for way in ("", "SDI_TEST_FAR")]
-    + [(3, 3, "SDI_TEST_SIGNALS")],
+    [(r, m, way) for r, m in ((2, 4), (3, 3), (8, 8)) for way in ("", "far")] + [(3, 3, "signals")],
 )
 def test_repeated_commands_leave_the_plain_drivers_bytes_and_most_launches_are_replayed_by_nodes(
     ranks: int, members: int, way: str, loops: str
 ) -> None:
-    environ = job_environ(ranks, members, **({way: "1"} if way else {}))
+    settings = {"far": {"SDI_TEST_FAR": "1"}, "signals": {"SDI_TEST_MEMBERS": hooks(signals=True)}}
+    environ = job_environ(ranks, members, **settings.get(way, {}))
     found, told = _loops([*SDI_RUN[:-1], "--stats", "--"], environ)
     assert found == loops and len(loops.splitlines()) == LOOPS
     counts = re.search(r"replayed by nodes: (\d+) of (\d+) launches", told)
     assert counts is not None, told
     assert int(counts[1]) > 0.4 * int(counts[2]), told
     firm = re.search(r"(\d+) with mailboxes for copies", told)
-    assert (firm is not None and int(firm[1]) > 0) == (way == "SDI_TEST_SIGNALS"), told
+    assert (firm is not None and int(firm[1]) > 0) == (way == "signals"), told
 
 
 def test_several_members_on_each_node_and_verification_give_the_same(
@@ -134,9 +135,9 @@ def test_ranks_without_members_take_part(devices: str, plain: dict[str, np.ndarr
     assert all(found[name].tobytes() == plain[name].tobytes() for name in found)
 
 
-@pytest.mark.parametrize(("seed", "signals"), [(0, "0"), (1, "0"), (2, "0"), (3, "1"), (4, "1")])
-def test_a_node_that_is_killed_costs_its_commands_and_nothing_else(seed: int, signals: str) -> None:
-    wrong = killed(Way("loopback", SHAPES["3"]), seed, SDI_TEST_SIGNALS=signals)
+@pytest.mark.parametrize(("seed", "signals"), [(0, False), (1, False), (2, False), (3, True), (4, True)])
+def test_a_node_that_is_killed_costs_its_commands_and_nothing_else(seed: int, signals: bool) -> None:
+    wrong = killed(Way("loopback", SHAPES["3"]), seed, SDI_TEST_MEMBERS=hooks(signals=signals))
     assert not wrong, wrong
 
 

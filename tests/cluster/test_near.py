@@ -40,6 +40,7 @@ from sdi.service.handover import HandoverError, take_over
 from sdi.vmem.arena import PAGE_NBYTES, Arena
 from tests.cluster.jobs import local_job, open_on_nodes
 from tests.cluster.test_jobs import SDI_RUN, TIMEOUT_S, job_environ
+from tests.devices.testing.hooks import hooks
 from tests.image_runs import run
 from tests.service.wire_client import WireClient
 
@@ -218,7 +219,9 @@ def test_replays_wait_for_what_rank_0_brings_to_the_arena_in_the_same_replay(nea
     wanted, devices = data, all_devices()
     for _ in range(steps):
         wanted = 3 * wanted + wanted[(wanted.astype(np.uint32) * 7919 + 13) % n]
-    members = open_job_members(MemberSettings(count=4, delayed=0), near, devices, facts_of(devices))
+    members = open_job_members(
+        MemberSettings(count=4, testing=hooks(late=0)), near, devices, facts_of(devices)
+    )
     with WireClient(members, "always", share=near.share) as client:
         client.session.keep_parts(partial(Heads, near))
         links = client.session._memory.transfers.links

@@ -13,11 +13,11 @@ from sdi.devices.base import Device
 from sdi.devices.capabilities import CPU
 from sdi.devices.discover import choose, memory_shares
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice, driver_devices
-from sdi.devices.testing.faulty import FaultyDevice
-from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from tests.cluster.jobs import open_on_nodes, process_job, threaded_job
+from tests.devices.testing.faulty import FaultyDevice
+from tests.devices.testing.late import DelayedDevice
 
 PATIENCE_S = 60.0
 

@@ -12,10 +12,11 @@ import pytest
 from sdi.devices import capabilities as kinds
 from sdi.devices.discover import MemberSettings, choose, memory_shares, open_members
 from sdi.devices.opencl.member import DriverDevice, driver_devices
-from sdi.devices.testing.faulty import FaultyDevice
-from sdi.devices.testing.late import DelayedDevice
 from sdi.errors import ClError, DeviceFailed, Status
 from tests.devices.conftest import finish
+from tests.devices.testing.faulty import FaultyDevice
+from tests.devices.testing.hooks import hooks
+from tests.devices.testing.late import DelayedDevice
 
 
 def device(
@@ -137,7 +138,9 @@ def test_members_on_one_host_share_half_of_its_memory_and_gpus_keep_theirs() -> 
 
 
 def test_settings_make_a_member_late_faulty_and_small(driver: DriverDevice) -> None:
-    settings = MemberSettings(count=3, devices="0", memory_nbytes=4096, delayed=1, faulty=(2, "broken"))
+    settings = MemberSettings(
+        count=3, devices="0", memory_nbytes=4096, testing=hooks(late=1, faulty=(2, "broken"))
+    )
     members = open_members(settings)
     try:
         assert [type(member) for member in members][1:] == [DelayedDevice, FaultyDevice]

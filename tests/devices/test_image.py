@@ -10,13 +10,13 @@ import pytest
 from sdi.devices import copying
 from sdi.devices.base import Device
 from sdi.devices.image import ImageShape, Sampler, Slabs, is_known_format, pixel_nbytes
-from sdi.devices.testing.faulty import LosingDevice
 from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
 from sdi.wire.opencl import ChannelOrder as Order
 from sdi.wire.opencl import ChannelType as Type
 from sdi.wire.opencl import MemObjectType as Kind
 from tests.devices.conftest import finish
+from tests.devices.testing.faulty import LosingDevice
 
 SIZES = {
     Kind.IMAGE1D: (9, 1, 1),

@@ -14,11 +14,11 @@ from sdi.devices.copying import download
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
 from sdi.devices.signals import Mailbox, RepeatedCopy, sends_first
-from sdi.devices.testing.signalling import HostSignals
 from sdi.devices.ticket import completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region
 from tests.devices.conftest import failure, finish
+from tests.devices.testing.signalling import HostSignals
 
 BOX = Mailbox((memoryview(b""), memoryview(b"")), memoryview(b""), memoryview(b""))
 ONE, TWO = DeviceBuffer(object()), DeviceBuffer(object())

@@ -34,6 +34,7 @@ from sdi.vmem.accounting import Accounting
 from sdi.vmem.memory import Coherence
 from sdi.vmem.spill.budget import Spill
 from tests.cluster.jobs import job_of
+from tests.devices.testing.hooks import hooks
 from tests.generated.application import Application
 from tests.generated.generate import generate
 from tests.service.wire_client import WireClient
@@ -70,7 +71,7 @@ class Image:
             devices=self.devices,
             memory_nbytes=self.limit_nbytes or None,
             node_memory_nbytes=self.limit_nbytes or None,
-            delayed=self.late,
+            testing=None if self.late is None else hooks(late=self.late),
         )
         share = None if job is None else job.share
         members = _members(settings, job)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.devices.testing.hooks import hooks
 from tests.image_runs import image_environ, plain_environ, run
 from tests.seeds import num_seeds
 
@@ -85,7 +86,7 @@ def test_programs_that_append_are_seldom_undone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operations", [3, 8, 14, 20, 27])
 def test_a_member_that_is_lost_takes_one_launch_with_it(operations: int) -> None:
-    environ = image_environ(3, SDI_SPLIT="always", SDI_TEST_LOSE_MEMBER=f"1:{operations}")
+    environ = image_environ(3, SDI_SPLIT="always", SDI_TEST_MEMBERS=hooks(lost=(1, operations)))
     program = [sys.executable, "-m", "tests.launch.appending_program", *[str(N)] * 6]
     done = run(program, environ, 100.0)
     assert done.returncode == 0 and not done.remained, done.describe()

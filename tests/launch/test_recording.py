@@ -22,6 +22,7 @@ from sdi.partition.balance import Balance as Shares
 from sdi.partition.balance import ShareEpoch
 from sdi.settings import Balance
 from sdi.wire.records import Op
+from tests.devices.testing.hooks import hooks
 from tests.runtime.test_waiting import Gated
 from tests.service.wire_client import WireClient
 
@@ -351,7 +352,7 @@ def test_times_are_known_where_the_application_may_ask(app: Application) -> None
 def test_a_member_that_is_lost_in_between_has_no_part_in_what_follows(
     lasts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serve(MemberSettings(count=3, lost=(1, lasts)), monkeypatch) as app:
+    with serve(MemberSettings(count=3, testing=hooks(lost=(1, lasts))), monkeypatch) as app:
         client, start = app.client, np.arange(COUNT, dtype=np.int32)
         a, b = app.buffer(), app.buffer()
         failed = 0

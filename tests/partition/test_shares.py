@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from sdi.profile.analyse.stream import read_profile
+from tests.devices.testing.hooks import hooks
 from tests.image_runs import image_environ, plain_environ, run
 
 LAUNCHES = 16
@@ -43,7 +44,7 @@ def groups_of_launches(folder: Path, *options: str, **settings: str) -> list[lis
 
 
 def test_a_slow_member_gets_less(tmp_path: Path) -> None:
-    found = groups_of_launches(tmp_path, "--even", SDI_BALANCE="auto", SDI_TEST_SLOW_MEMBER="1:5")
+    found = groups_of_launches(tmp_path, "--even", SDI_BALANCE="auto", SDI_TEST_MEMBERS=hooks(slowed=(1, 5)))
     assert found[0] == [341, 341, 342]
     assert all(groups[1] < 200 for groups in found[5:]), found
 
@@ -56,7 +57,7 @@ def test_costly_work_groups_are_fewer(tmp_path: Path) -> None:
 
 
 def test_shares_stay_equal_when_asked_to(tmp_path: Path) -> None:
-    found = groups_of_launches(tmp_path, SDI_BALANCE="off", SDI_TEST_SLOW_MEMBER="1:2")
+    found = groups_of_launches(tmp_path, SDI_BALANCE="off", SDI_TEST_MEMBERS=hooks(slowed=(1, 2)))
     assert found == [[341, 341, 342]] * LAUNCHES
 
 

@@ -16,13 +16,14 @@ import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.native import NativeMember
-from sdi.devices.testing.faulty import LosingDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceLost, Status
 from sdi.player import face
 from sdi.player.drivers import opencl_table
 from sdi.player.face import Player
 from sdi.wire.records import NoticeKind, Op
+from tests.devices.testing.faulty import LosingDevice
+from tests.devices.testing.hooks import hooks
 from tests.player.test_player import ITEMS, MIX, SOURCE, STEP, Array
 from tests.service.wire_client import WireClient
 
@@ -187,7 +188,7 @@ def application(
     members: int, lost: int, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Application]:
     """With known commands, on ``members`` members of which ``lost`` can be lost."""
-    devices = open_members(MemberSettings(count=members, lost=(lost, 1 << 30)))
+    devices = open_members(MemberSettings(count=members, testing=hooks(lost=(lost, 1 << 30))))
     driver = LosingDriver(cast(LosingDevice, devices[lost]), late)
     monkeypatch.setattr(face, "opencl_table", lambda: driver.table)
     with WireClient(devices, "always") as client:

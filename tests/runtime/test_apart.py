@@ -8,6 +8,7 @@ import pytest
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.errors import Status
 from sdi.wire.records import Op
+from tests.devices.testing.hooks import hooks
 from tests.runtime.test_moves import Session, i32
 from tests.service.conftest import Serve
 from tests.service.wire_client import WireClient
@@ -166,7 +167,7 @@ def test_a_member_that_there_is_not_ends_the_session(serve: Serve, is_image: boo
 
 @pytest.mark.logs("lost|failed")
 def test_a_lost_members_device_fails_and_the_others_go_on() -> None:
-    devices = open_members(MemberSettings(count=3, lost=(1, 3)))
+    devices = open_members(MemberSettings(count=3, testing=hooks(lost=(1, 3))))
     with WireClient(devices, is_image=False) as client:
         apart = Apart(client)
         a, b = (client.buffer(START.tobytes()) for _ in range(2))

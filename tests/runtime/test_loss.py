@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.testing.faulty import LosingDevice
 from sdi.intervals import ByteRange
 from sdi.wire.arguments import IMAGE_ARGUMENT, ArgumentKind
 from sdi.wire.layout import layout
 from sdi.wire.records import NoticeKind, Op
+from tests.devices.testing.faulty import LosingDevice
+from tests.devices.testing.hooks import hooks
 from tests.service.wire_client import WireClient
 
 SOURCE = """
@@ -154,7 +155,9 @@ class Application:
 def image(member: int, lasts: int, limit: int | None, merging: bool) -> Iterator[WireClient]:
     """``merging``: members bring together what they wrote, as GPUs do, instead of the host."""
     gc.collect()  # failures keep sessions, which keep their addresses, of which there are few
-    devices = open_members(MemberSettings(count=MEMBERS, lost=(member, lasts), memory_nbytes=limit))
+    devices = open_members(
+        MemberSettings(count=MEMBERS, testing=hooks(lost=(member, lasts)), memory_nbytes=limit)
+    )
     with WireClient(devices, "always") as client:
         client.session._memory.merges._able = [merging] * MEMBERS
         yield client
@@ -312,7 +315,7 @@ def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
 
 @pytest.mark.logs("lost: |a test asked for it|failed")
 def test_the_last_member_overwrites_what_is_gone_and_goes_on() -> None:
-    with WireClient(open_members(MemberSettings(count=2, lost=(1, 8))), "always") as client:
+    with WireClient(open_members(MemberSettings(count=2, testing=hooks(lost=(1, 8)))), "always") as client:
         build, _, _ = client.build(SOURCE)
         buffers = [client.buffer(START.tobytes()), client.buffer(NBYTES)]
         statuses: list[int] = []
@@ -330,7 +333,7 @@ def test_the_last_member_overwrites_what_is_gone_and_goes_on() -> None:
 
 @pytest.mark.logs("lost: |a test asked for it|failed")
 def test_a_launch_on_a_buffer_that_is_gone_fails_alone_also_when_no_member_is_left() -> None:
-    with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
+    with WireClient(open_members(MemberSettings(count=1, testing=hooks(lost=(0, 0)))), "always") as client:
         build, _, _ = client.build(SOURCE)
         buffer = client.buffer(np.arange(COUNT, dtype=np.int32).tobytes())
         for arguments in ([(buffer, 0)], [(77, 0)], [(buffer, 0)]):
@@ -341,7 +344,7 @@ def test_a_launch_on_a_buffer_that_is_gone_fails_alone_also_when_no_member_is_le
 @pytest.mark.logs("lost: |a test asked for it|failed")
 def test_a_launch_that_fails_leaves_no_old_bytes_beside_a_buffer_that_is_gone() -> None:
     source = "kernel void both(global int *a, global int *b) { a[get_global_id(0)] = b[get_global_id(0)]++; }"
-    with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
+    with WireClient(open_members(MemberSettings(count=1, testing=hooks(lost=(0, 0)))), "always") as client:
         build, _, _ = client.build(source)
         first, second = (client.buffer(bytes(NBYTES)) for _ in range(2))
         for arguments in ([(first, 0), (first, 0)], [(77, 0), (second, 0)]):
@@ -354,7 +357,7 @@ def test_a_launch_that_fails_leaves_no_old_bytes_beside_a_buffer_that_is_gone() 
     "extra", [[np.int32(1).tobytes()], [0, 0], [NBYTES]], ids=["kind", "number", "offset"]
 )
 def test_a_malformed_launch_ends_the_session_also_when_no_member_is_left(extra: list[bytes | int]) -> None:
-    with WireClient(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as client:
+    with WireClient(open_members(MemberSettings(count=1, testing=hooks(lost=(0, 0)))), "always") as client:
         build, _, _ = client.build(SOURCE)
         buffer = client.buffer(np.arange(COUNT, dtype=np.int32).tobytes())
         assert client.wait(client.launch(build, [(buffer, 0)], [COUNT], [LOCAL], GROW)) < 0

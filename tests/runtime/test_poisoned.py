@@ -17,6 +17,7 @@ from sdi.errors import DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.wire.records import NoticeKind, Op
 from tests.devices.short import refuse_host_memory
+from tests.devices.testing.hooks import hooks
 from tests.service.wire_client import WireClient
 
 pytestmark = pytest.mark.logs("failed: |refused")
@@ -154,7 +155,7 @@ def test_a_launch_that_finds_no_memory_poisons_what_it_was_to_write() -> None:
 
 @pytest.mark.logs("lost: |a test asked for it|failed: ")
 def test_buffers_of_the_host_can_be_filled_when_no_member_is_left() -> None:
-    with Application(open_members(MemberSettings(count=1, lost=(0, 0))), "always") as app:
+    with Application(open_members(MemberSettings(count=1, testing=hooks(lost=(0, 0)))), "always") as app:
         build, _, _ = app.build(SOURCE)
         buffer, other = app.buffer(DATA), app.buffer(DATA)
         assert app.wait(app.launch(build, [(buffer, 0), np.int32(7).tobytes()], [ROWS], [8], COLUMNS)) < 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sdi.cli.counters import SessionCounts, report
+from tests.devices.testing.hooks import hooks
 from tests.image_runs import Run, image_environ, run
 
 KERNELS = """
@@ -58,7 +59,7 @@ def test_a_kernel_that_fails_on_a_member_fails_its_event_and_nothing_else(tmp_pa
         print("went on")
         """,
         3,
-        SDI_TEST_FAIL_MEMBER="1:broken",
+        SDI_TEST_MEMBERS=hooks(faulty=(1, "broken")),
         SDI_LOG="error",
     )
     assert result.returncode == 0, result.describe()
@@ -85,7 +86,7 @@ def test_an_application_goes_on_without_a_member_that_is_lost(tmp_path: Path) ->
         print("failed", failed)
         """,
         3,
-        SDI_TEST_LOSE_MEMBER="1:25",
+        SDI_TEST_MEMBERS=hooks(lost=(1, 25)),
         SDI_LOG="error",
         SDI_STATS=str(stats),
     )
@@ -112,7 +113,7 @@ def test_a_program_that_loses_its_only_member_ends_and_says_so(tmp_path: Path, l
         cl.enqueue_copy(queue, out, buffer)
         """,
         1,
-        SDI_TEST_LOSE_MEMBER=f"0:{lasts}",
+        SDI_TEST_MEMBERS=hooks(lost=(0, lasts)),
         SDI_LOG="error",
     )
     assert result.returncode == 1 and not result.remained, result.describe()

@@ -36,6 +36,7 @@ from sdi.wire.records import (
     Op,
     record_layout,
 )
+from tests.devices.testing.hooks import hooks
 from tests.service.conftest import Serve
 from tests.service.wire_client import QUEUE, WireClient
 
@@ -630,7 +631,7 @@ def test_an_event_that_fails_fails_what_waits_for_it(serve: Serve) -> None:
 @pytest.mark.logs("command .* failed")
 def test_a_context_that_listens_hears_what_went_wrong_with_its_commands() -> None:
     source = SCALE + SCALE.replace("scale", "broken")
-    members = open_members(MemberSettings(count=2, faulty=(1, "broken")))
+    members = open_members(MemberSettings(count=2, testing=hooks(faulty=(1, "broken"))))
     with WireClient(members, "always") as client:
         build, status, _ = client.build(source)
         a, listening = client.buffer(ints(*range(64))), client.new_id()

@@ -20,7 +20,6 @@ from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from sdi.devices.testing.forwarding import ForwardingDevice
-from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
 from sdi.vmem.arena import Arena
@@ -31,6 +30,7 @@ from sdi.vmem.placed import Wanted, WantedImage
 from sdi.vmem.spill.budget import Spill
 from sdi.vmem.spill.file import SpillFile
 from sdi.vmem.spill.spilling import spilling_of
+from tests.devices.testing.late import DelayedDevice
 from tests.service.conftest import serve
 
 __all__ = ["MakeRig", "Rig", "noise", "rig", "serve"]

@@ -15,13 +15,14 @@ from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import HostBytes
 from sdi.devices.pooled import PooledBytes, PooledMemory
-from sdi.devices.testing.faulty import LosingDevice
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.limits import MAP_NORESERVE
 from sdi.settings import Coherence, Verify
 from sdi.vmem.accounting import Events
 from sdi.wire.records import ARENA_NBYTES, SHARED_ADDRESSES, Op
+from tests.devices.testing.faulty import LosingDevice
+from tests.devices.testing.hooks import hooks
 from tests.service.wire_client import WireClient
 
 SOURCE = """
@@ -84,7 +85,7 @@ def pool_of(members: Sequence[Device], elsewhere: Elsewhere | None = None) -> Po
 
 @contextmanager
 def image(is_pooled: bool = True, lost: tuple[int, int] | None = None) -> Iterator[WireClient]:
-    members = open_members(MemberSettings(count=3, memory_nbytes=LIMIT_NBYTES, lost=lost))
+    members = open_members(MemberSettings(count=3, memory_nbytes=LIMIT_NBYTES, testing=hooks(lost=lost)))
     with WireClient(members, "always", pooled=pool_of(members) if is_pooled else None) as client:
         yield client
 

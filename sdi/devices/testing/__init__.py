@@ -1,1 +1,1 @@
-"""Members for tests: late, slow, faulty."""
+"""Members that do nothing, or pass everything on."""

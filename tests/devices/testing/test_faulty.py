@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sdi.devices import copying
-from sdi.devices.testing.faulty import FaultyDevice, LosingDevice
 from sdi.devices.testing.null import NullDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed, DeviceLost
+from tests.devices.testing.faulty import FaultyDevice, LosingDevice
 
 SIZE = (1, 1, 1)
 

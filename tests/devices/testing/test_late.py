@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from sdi.devices.testing.late import DelayedDevice
 from sdi.devices.testing.null import NullDevice
 from tests.devices.conftest import finish
+from tests.devices.testing.late import DelayedDevice
 
 
 def test_operations_start_in_order_some_time_after_they_were_issued() -> None:

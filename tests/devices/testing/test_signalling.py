@@ -11,11 +11,11 @@ from sdi.devices.base import Device
 from sdi.devices.copying import download, upload
 from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
 from sdi.devices.signals import Signal
-from sdi.devices.testing.signalling import HostSignals
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region
 from tests.devices.conftest import failure, finish
+from tests.devices.testing.signalling import HostSignals
 
 ROWS = Region(8, 4, ((16, 3),))
 BROKEN = DeviceFailed("a member", "it is broken")

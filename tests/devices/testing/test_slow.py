@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.testing.null import NullDevice
-from sdi.devices.testing.slow import SlowedDevice
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 from tests.devices.conftest import finish
+from tests.devices.testing.slow import SlowedDevice
 
 SIZE = (1, 1, 1)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sdi.devices.testing.streamed import Streams
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from tests.devices.conftest import failure, finish
+from tests.devices.testing.streamed import Streams
 
 BROKEN = DeviceFailed("a member", "it is broken")
 

@@ -1,4 +1,4 @@
-"""Members that fail: test hooks (SDI_TEST_FAIL_MEMBER, SDI_TEST_LOSE_MEMBER)."""
+"""Members that fail: test hooks."""
 
 from __future__ import annotations
 

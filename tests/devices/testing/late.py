@@ -1,4 +1,4 @@
-"""A member that is late: a test hook (SDI_TEST_DELAY_MEMBER) that shows what does not wait for it."""
+"""A member that is late: a test hook that shows what does not wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member whose operations go through streams as a GPU's do: a test hook (SDI_TEST_SIGNALS).
+"""A member whose operations go through streams as a GPU's do: a test hook.
 
 An operation is given to the stream of its kind when all that it waits for was given to one, or is done.  A
 stream does one after the other, and what waits there keeps back all that was given to it later.
@@ -21,11 +21,11 @@ from sdi.devices.join import join
 from sdi.devices.signals import CopyRound, RepeatedCopy, Signal
 from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.forwarding import ForwardingDevice
-from sdi.devices.testing.signalling import HostSignals
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 from sdi.region import Region
+from tests.devices.testing.signalling import HostSignals
 
 _CLOSE_S = 60.0
 _lock = threading.Lock()

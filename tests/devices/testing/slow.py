@@ -1,4 +1,4 @@
-"""A member that is slower than the others: a test hook (SDI_TEST_SLOW_MEMBER) for shares by throughput."""
+"""A member that is slower than the others: a test hook for shares by throughput."""
 
 from __future__ import annotations
 
