@@ -80,9 +80,9 @@ class Rig:
 
 
 @contextmanager
-def rig(job: Job, **settings: object) -> Iterator[Rig]:
+def rig(job: Job, lost: tuple[int, int] | None = None) -> Iterator[Rig]:
     devices = all_devices()
-    wanted = MemberSettings(count=MEMBERS, signals=True, **settings)  # type: ignore[arg-type]
+    wanted = MemberSettings(count=MEMBERS, testing=hooks(signals=True, lost=lost))
     members = open_job_members(wanted, job, devices, facts_of(devices))
     with WireClient(members, "always", share=job.share) as client:
         yield Rig(job, client)
@@ -142,7 +142,7 @@ def test_what_else_is_asked_for_in_between_keeps_its_place(near: Job) -> None:
 @pytest.mark.logs("lost: |failed")
 def test_a_member_that_fails_fails_its_commands_and_all_else_goes_on(near: Job) -> None:
     n = 1 << 12
-    with rig(near, testing=hooks(lost=(2, 60))) as on:
+    with rig(near, lost=(2, 60)) as on:
         expected = start(n)
         a, b = on.client.buffer(expected.tobytes()), on.client.buffer(4 * n)
         states = []
