@@ -4,7 +4,7 @@
 [--json FILE]``: one table.
 
 *stencil*: a step of a 512 x 512 stencil over ``--ranks`` members, each on a rank of its own; also where every
-message between two nodes takes 5 ms more: with loopback by SDI_TEST_NET_DELAY_US, with MPI in namespaces with
+message between two nodes takes 5 ms more: with loopback by SDI_TEST_TRANSPORT, with MPI in namespaces with
 a network of their own between them (``tests/cluster/machines.py``).  *idle*: processor time of
 the ranks of a job whose members do nothing, in percent of a core; and how long the first message takes one
 way after a second of that, ``--rounds`` times, in turn.  All ranks are on this machine, and have one clock;
@@ -94,9 +94,8 @@ def measured_stencil(transport: str, ranks: int, delay_us: int) -> list[float]:
 
     settings = {"SDI_NUM_GPUS": str(ranks)}
     if transport == "loopback":
-        settings |= {"SDI_TEST_NODES": str(ranks)} | (
-            {"SDI_TEST_NET_DELAY_US": str(delay_us)} if delay_us else {}
-        )
+        settings["SDI_TEST_NODES"] = str(ranks)
+        settings |= {"SDI_TEST_TRANSPORT": f"{ROOT}/tests/cluster/late.py:{delay_us}"} if delay_us else {}
     here = [sys.executable, __file__, "--stencil"]
     under = [] if transport == "loopback" else mpiexec(ranks)
     command = [*under, sys.executable, "-m", "sdi.cli", "run", "--", *here]

@@ -82,7 +82,7 @@ def measure(ranks: int, delay_us: int, has_memory: bool) -> Measured:
     settings = {"SDI_TEST_NODES": str(ranks), "SDI_NUM_GPUS": str(ranks), "SDI_TEST_FAR": "1"}
     settings["SDI_MEMBER_MEMORY"] = str(BUFFERS * NBYTES // ranks // 2)
     settings |= {} if has_memory else {"SDI_NODE_MEMORY": "0"}
-    settings |= {"SDI_TEST_NET_DELAY_US": str(delay_us)} if delay_us else {}
+    settings |= {"SDI_TEST_TRANSPORT": f"{ROOT}/tests/cluster/late.py:{delay_us}"} if delay_us else {}
     with tempfile.TemporaryDirectory() as folder:
         settings["SDI_STATS"] = f"{folder}/stats"
         command = [sys.executable, "-m", "sdi.cli", "run", "--", sys.executable, __file__, "--program"]

@@ -199,7 +199,7 @@ NAMES = (
     "SDI_STATS",
     "SDI_TEST_MEMBERS",
     "SDI_TEST_NODES",
-    "SDI_TEST_NET_DELAY_US",
+    "SDI_TEST_TRANSPORT",
     "SDI_TEST_FAR",
 )
 """Every variable that is read."""

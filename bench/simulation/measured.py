@@ -41,11 +41,11 @@ from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join, united
 from sdi.devices.polling import Polling
-from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.null import NullDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.region import Region
+from tests.devices.testing.due import DueCalls
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOCAL_NODES = "SDI_TEST_NODES"
 """For tests: so many ranks, those above 0 as processes of this machine."""
-_FAR = ("SDI_TEST_FAR", "SDI_TEST_NET_DELAY_US")
+_FAR = ("SDI_TEST_FAR", "SDI_TEST_TRANSPORT")
 """For tests: nothing is shared with processes of this machine either."""
 _PATIENCE_S = 20.0
 _FAILED = 1 << 8

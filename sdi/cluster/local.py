@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 
-from sdi.cluster.late import LateTransport
 from sdi.cluster.loopback import Loopback, sockets
 from sdi.cluster.start import run_node
 from sdi.cluster.transport import Transport
@@ -36,13 +36,13 @@ def start_nodes(size: int, environ: Mapping[str, str]) -> tuple[Transport, list[
     for each in ends[1:]:
         for end in each.values():
             end.close()
-    return _late(Loopback(0, ends[0]), environ), processes
+    return _tested(Loopback(0, ends[0]), environ), processes
 
 
-def _late(transport: Transport, environ: Mapping[str, str]) -> Transport:
-    """``transport``, late if a test asks for it."""
-    delay_us = environ.get("SDI_TEST_NET_DELAY_US", "")
-    return LateTransport(transport, int(delay_us) * 1000) if delay_us.isdecimal() else transport
+def _tested(transport: Transport, environ: Mapping[str, str]) -> Transport:
+    """``transport``, or what stands for it by SDI_TEST_TRANSPORT, "FILE:WHAT"."""
+    path, _, what = environ.get("SDI_TEST_TRANSPORT", "").partition(":")
+    return runpy.run_path(path)["wrap"](transport, what) if path else transport
 
 
 def main(arguments: list[str]) -> int:
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         ends[int(peer)].set_inheritable(False)
     # Rank 0 keeps signals for itself; its nodes are told by it.
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
-    return 0 if run_node(_late(Loopback(int(arguments[0]), ends), os.environ)) else 1
+    return 0 if run_node(_tested(Loopback(int(arguments[0]), ends), os.environ)) else 1
 
 
 if __name__ == "__main__":

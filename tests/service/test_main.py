@@ -9,7 +9,6 @@ NOT_NEEDED = {
     "sdi.clc.frontend.parse",
     "sdi.devices.cuda.member",
     "sdi.devices.cuda.info",
-    "sdi.devices.testing.due",
     "sdi.explain.notes",
     "sdi.explain.text",
     "sdi.launch.verify.verify",

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sdi.devices.base import Device
-from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
+from tests.devices.testing.due import DueCalls
 
 _DELAYS_NS = (2_000_000, 0, 3_000_000, 500_000, 1_000_000)
 

@@ -12,10 +12,10 @@ from sdi.devices.base import Device, Place
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import join
 from sdi.devices.signals import CopyRound, RepeatedCopy, Signal
-from sdi.devices.testing.due import DueCalls
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.region import Region, packed_like
+from tests.devices.testing.due import DueCalls
 
 _DELAYS_NS = (0, 2_000_000, 0, 0, 500_000)
 _LOOK_NS = 100_000

@@ -8,10 +8,10 @@ from typing import Final
 from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, Timing
-from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
+from tests.devices.testing.due import DueCalls
 
 
 class SlowedDevice(ForwardingDevice):

@@ -19,12 +19,12 @@ from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import join
 from sdi.devices.signals import CopyRound, RepeatedCopy, Signal
-from sdi.devices.testing.due import DueCalls
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
 from sdi.region import Region
+from tests.devices.testing.due import DueCalls
 from tests.devices.testing.signalling import HostSignals
 
 _CLOSE_S = 60.0

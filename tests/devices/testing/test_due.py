@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from sdi.devices.testing.due import DueCalls
+from tests.devices.testing.due import DueCalls
 
 
 def test_calls_come_when_they_are_due_and_equal_ones_in_order() -> None:

@@ -1,13 +1,25 @@
-"""A network that is far away: a test hook (SDI_TEST_NET_DELAY_US)."""
+"""A network that is far away: SDI_TEST_TRANSPORT is this file, ":" and by how many us messages are late."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from sdi.cluster.transport import Receiver, Transport
-from sdi.devices.testing.due import DueCalls
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:  # in a node, which has no other folders than Python's own
+    sys.path.insert(0, ROOT)
+
+from tests.devices.testing.due import DueCalls  # noqa: E402
+
+
+def wrap(transport: Transport, what: str) -> Transport:
+    """What stands for ``transport``."""
+    return LateTransport(transport, int(what) * 1000)
 
 
 class LateTransport:
