@@ -115,8 +115,10 @@ def _applicant(connection: socket.socket, head: bytes, found: Sequence[int]) -> 
     numbers = [3, 4, *(number for number in (1, 2) if outputs >> number & 1)]
     if len(numbers) != len(found) or nbytes > _TEXT_MAX_NBYTES:
         raise HandoverError(f"{len(found)} descriptors, {nbytes} bytes of text")
-    text = connection.recv(nbytes, socket.MSG_WAITALL)
-    room, *items = os.fsdecode(text).split("\0")
+    text = bytearray()
+    while len(text) < nbytes and (part := connection.recv(nbytes - len(text))):
+        text += part
+    room, *items = os.fsdecode(bytes(text)).split("\0")
     if len(text) != nbytes or len(items) < 2 or items.pop():
         raise HandoverError(f"{len(text)} of {nbytes} bytes of text, {len(items)} items")
     pairs = [item.partition("=") for item in items[1:]]

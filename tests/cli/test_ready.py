@@ -78,6 +78,8 @@ def environ() -> dict[str, str]:
 @pytest.fixture
 def process(environ: dict[str, str]) -> Iterator[ReadyService]:
     """That is ready, or will be."""
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("needs two cores")
     made = ReadyService(environ)
     yield made
     made.close()
@@ -157,6 +159,7 @@ def test_there_is_none_on_one_core(environ: dict[str, str], monkeypatch: pytest.
     assert ReadyService(environ).environ() == {}
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
 @pytest.mark.parametrize("stats", [[], ["--stats"]])
 def test_sdi_run_has_one_and_leaves_none(environ: dict[str, str], stats: list[str], tmp_path: Path) -> None:
     script = tmp_path / "application.py"
@@ -188,6 +191,7 @@ def test_a_program_that_ends_at_once_leaves_nothing(environ: dict[str, str]) -> 
     assert (ended.returncode, ended.remained) == (0, ()), ended.describe()
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
 def test_it_ends_with_who_started_it(environ: dict[str, str]) -> None:
     code = """
     import os, sys

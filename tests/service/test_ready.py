@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -53,6 +54,16 @@ def test_it_gets_arguments_environment_and_descriptors(
     )
     found.close()
     assert descriptors() == before
+
+
+def test_an_environment_may_be_large(ends: tuple[socket.socket, socket.socket]) -> None:
+    text = TEXT + b"".join([b"V%d=%d\0" % (number, number) for number in range(100_000)])
+    with ThreadPoolExecutor(1) as beside:
+        sent = beside.submit(send, ends[0], text, 0, 2)
+        found = receive(ends[1])
+        sent.result()
+    assert len(found.environ) == 100_002 and found.environ["V99999"] == "99999"
+    found.close()
 
 
 @pytest.mark.parametrize(
