@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -96,6 +97,18 @@ def test_eight_threads_compute_at_once(compiled: Compiled, members: int) -> None
 def test_collective_commands_are_there_by_their_header(compiled: Compiled, members: int, image: str) -> None:
     ended = on_image(members, compiled("tests/c/collectives"), SDI_IMAGE=image, SDI_SPLIT="")
     assert ended.stdout == f"{members if image == 'off' else 1} devices\n" and not ended.stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
+@pytest.mark.parametrize("stats", [[], ["--stats"]])
+def test_a_program_that_asks_at_once_has_the_service_that_sdi_run_has_ready(
+    compiled: Compiled, stats: list[str]
+) -> None:
+    environ = {name: value for name, value in image_environ(2).items() if name != "SDI_PYTHON"}
+    command = [sys.executable, "-m", "sdi.cli", "run", *stats, "-n", "2", "--", compiled("tests/c/threads")]
+    ended = run(command, environ | {"SDI_LOG": "debug"}, LIMIT_S)
+    assert (ended.returncode, ended.remained) == (0, ()), ended.describe()
+    assert "the process that sdi run had ready is the service" in ended.stderr, ended.describe()
 
 
 def test_rare_entry_points_work_and_call_back(compiled: Compiled, members: int) -> None:

@@ -70,10 +70,11 @@ def wait_for_applications(listener: socket.socket) -> list[str]:
     The arguments that a service is started with; its descriptors and environment are as they would be.
     """
     faulthandler.register(signal.SIGRTMIN)
+    early, before = _early(os.environ), dict(os.environ)
     limits.without_threads_for_algebra()
-    early = _early(os.environ)
     for name in _MODULES:
         importlib.import_module(name)
+    set_by_imports = {name: value for name, value in os.environ.items() if before.get(name) != value}
     gc.collect()
     gc.freeze()
     while True:
@@ -89,7 +90,7 @@ def wait_for_applications(listener: socket.socket) -> list[str]:
                 answer = fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE)
                 listener.close()
                 connection.close()
-                _take_over(asked)
+                _take_over(asked, set_by_imports)
                 os.write(answer, b"y")
                 os.close(answer)
                 return ["3", "4", *asked.arguments]
@@ -169,8 +170,11 @@ def _is_new_process() -> bool:
     return True
 
 
-def _take_over(asked: Applicant) -> None:
-    """Have what a service of the application's would have.  Raises OSError, ValueError."""
+def _take_over(asked: Applicant, set_by_imports: Mapping[str, str]) -> None:
+    """Have what a service of the application's would have.  Raises OSError, ValueError.
+
+    ``set_by_imports``: variables that are there by what was imported: pyopencl's loader needs one.
+    """
     os.setsid()
     for limit in _LIMITS:
         resource.setrlimit(limit, resource.prlimit(asked.pid, limit))
@@ -185,7 +189,7 @@ def _take_over(asked: Applicant) -> None:
     except OSError:  # removed
         os.chdir("/")
     os.environ.clear()
-    os.environ.update(asked.environ)
+    os.environ.update({**asked.environ, **set_by_imports})
     nothing = os.open(os.devnull, os.O_RDWR)
     given = [asked.descriptors.get(number, nothing) for number in range(5)]
     above = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for descriptor in given]
