@@ -99,7 +99,10 @@ def test_collective_commands_are_there_by_their_header(compiled: Compiled, membe
     assert ended.stdout == f"{members if image == 'off' else 1} devices\n" and not ended.stderr
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) == 1 or Path("/proc/driver/nvidia").exists(),
+    reason="needs two cores, and no driver of NVIDIA's",
+)
 @pytest.mark.parametrize("stats", [[], ["--stats"]])
 def test_a_program_that_asks_at_once_has_the_service_that_sdi_run_has_ready(
     compiled: Compiled, stats: list[str]

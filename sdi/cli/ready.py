@@ -17,6 +17,8 @@ from sdi.locate import service_python
 _log = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
 _BACKLOG = 64
+_NVIDIA = Path("/proc/driver/nvidia")
+"""Where it is, nobody has tried yet what a process that has loaded CUDA's driver can do after a fork."""
 _HIDDEN = ("PYTHON", "LD_PRELOAD", "OCL_ICD_")
 """Beginnings of names that services do not get: see ``client/link/service.c``."""
 
@@ -24,7 +26,8 @@ _HIDDEN = ("PYTHON", "LD_PRELOAD", "OCL_ICD_")
 class ReadyService:
     """The process, if there is one: from here on until ``close``.
 
-    There is none where a Python or a service is named, nor where the application has one core.
+    There is none where a Python or a service is named, where the application has one core, and beside
+    NVIDIA's driver.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -32,7 +35,8 @@ class ReadyService:
         self._process: subprocess.Popen[bytes] | None = None
         python = service_python(environ)
         is_named = environ.get("SDI_PYTHON") or environ.get("SDI_SERVICE")
-        if is_named or python is None or len(os.sched_getaffinity(0)) == 1:
+        has_core = len(os.sched_getaffinity(0)) > 1
+        if is_named or python is None or not has_core or _NVIDIA.exists():
             return
         name = f"sdi-ready-{secrets.token_hex(16)}"
         try:

@@ -68,6 +68,10 @@ print(json.dumps([about(os.getpid()), about(service)]))
 """
 
 
+CAN_BE = len(os.sched_getaffinity(0)) > 1 and not ready._NVIDIA.exists()
+needs_one = pytest.mark.skipif(not CAN_BE, reason="needs two cores, and no driver of NVIDIA's")
+
+
 @pytest.fixture
 def environ() -> dict[str, str]:
     """Of an image of two members."""
@@ -78,8 +82,8 @@ def environ() -> dict[str, str]:
 @pytest.fixture
 def process(environ: dict[str, str]) -> Iterator[ReadyService]:
     """That is ready, or will be."""
-    if len(os.sched_getaffinity(0)) == 1:
-        pytest.skip("needs two cores")
+    if not CAN_BE:
+        pytest.skip("needs two cores, and no driver of NVIDIA's")
     made = ReadyService(environ)
     yield made
     made.close()
@@ -154,12 +158,23 @@ def test_there_is_none_where_another_is_named(environ: dict[str, str], named: st
     made.close()
 
 
+@pytest.mark.parametrize("where", [ROOT, Path("/nowhere")])
+def test_there_is_none_beside_nvidias_driver(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, where: Path
+) -> None:
+    monkeypatch.setattr(ready.os, "sched_getaffinity", lambda _pid: {0, 1})
+    monkeypatch.setattr(ready, "_NVIDIA", where)
+    made = ReadyService(environ)
+    assert bool(made.environ()) is (where != ROOT)
+    made.close()
+
+
 def test_there_is_none_on_one_core(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ready.os, "sched_getaffinity", lambda _pid: {3})
     assert ReadyService(environ).environ() == {}
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
+@needs_one
 @pytest.mark.parametrize("stats", [[], ["--stats"]])
 def test_sdi_run_has_one_and_leaves_none(environ: dict[str, str], stats: list[str], tmp_path: Path) -> None:
     script = tmp_path / "application.py"
@@ -191,7 +206,7 @@ def test_a_program_that_ends_at_once_leaves_nothing(environ: dict[str, str]) -> 
     assert (ended.returncode, ended.remained) == (0, ()), ended.describe()
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
+@needs_one
 def test_it_ends_with_who_started_it(environ: dict[str, str]) -> None:
     code = """
     import os, sys
