@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sdi.cli.ready import can_be_ready
 from sdi.locate import INCLUDE
 from tests.image_runs import PLAYER, ROOT, Run, image_environ, plain_environ, run
 
@@ -99,10 +99,7 @@ def test_collective_commands_are_there_by_their_header(compiled: Compiled, membe
     assert ended.stdout == f"{members if image == 'off' else 1} devices\n" and not ended.stderr
 
 
-@pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) == 1 or Path("/proc/driver/nvidia").exists(),
-    reason="needs two cores, and no driver of NVIDIA's",
-)
+@pytest.mark.skipif(not can_be_ready(), reason="needs two cores, and no driver of NVIDIA's")
 @pytest.mark.parametrize("stats", [[], ["--stats"]])
 def test_a_program_that_asks_at_once_has_the_service_that_sdi_run_has_ready(
     compiled: Compiled, stats: list[str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -16,11 +15,22 @@ from sdi.locate import service_python
 
 _log = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl
 _BACKLOG = 64
 _NVIDIA = Path("/proc/driver/nvidia")
 """Where it is, nobody has tried yet what a process that has loaded CUDA's driver can do after a fork."""
 _HIDDEN = ("PYTHON", "LD_PRELOAD", "OCL_ICD_")
 """Beginnings of names that services do not get: see ``client/link/service.c``."""
+
+
+def end_with_parent() -> None:
+    """For a new process before it runs its program: who kills who started it ends it, too."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def can_be_ready() -> bool:
+    """Whether there is a core beside the application's, and no driver of NVIDIA's."""
+    return len(os.sched_getaffinity(0)) > 1 and not _NVIDIA.exists()
 
 
 class ReadyService:
@@ -35,10 +45,9 @@ class ReadyService:
         self._process: subprocess.Popen[bytes] | None = None
         python = service_python(environ)
         is_named = environ.get("SDI_PYTHON") or environ.get("SDI_SERVICE")
-        has_core = len(os.sched_getaffinity(0)) > 1
-        if is_named or python is None or not has_core or _NVIDIA.exists():
+        if is_named or python is None or not can_be_ready():
             return
-        name = f"sdi-ready-{secrets.token_hex(16)}"
+        name = f"sdi-ready-{os.urandom(16).hex()}"
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(f"\0{name}")  # no file: each end looks who the other one is
@@ -64,7 +73,6 @@ class ReadyService:
 def _start(python: Path, listener: int, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Raises OSError."""
     given = {name: value for name, value in environ.items() if not name.startswith(_HIDDEN)}
-    prctl = ctypes.CDLL(None).prctl
     return subprocess.Popen(
         [python, "-I", "-m", "sdi.service.main", "ready", str(listener)],
         env=given | {"SDI_IN_SERVICE": "1"},
@@ -74,5 +82,5 @@ def _start(python: Path, listener: int, environ: Mapping[str, str]) -> subproces
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509
+        preexec_fn=end_with_parent,  # noqa: PLW1509
     )

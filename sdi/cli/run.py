@@ -20,7 +20,7 @@ from pathlib import Path
 from sdi import whole_file
 from sdi.cli.counters import CountersError, SessionCounts, explanation, merged, report
 from sdi.cli.loaders import LoaderWatch, drivers_named_in
-from sdi.cli.ready import ReadyService
+from sdi.cli.ready import ReadyService, end_with_parent
 from sdi.cluster import start
 from sdi.locate import image_environ, library, member_vendors
 from sdi.settings import Settings, SettingsError
@@ -37,7 +37,6 @@ _SI_KERNEL = 0x80
 _LOOK_S = 1.0
 """How long the end of an application may stay unseen if another thread was given the signal."""
 PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_PDEATHSIG = 1
 
 
 _IDLE = "sdi: the application asked for the image's device, and left before it was ready"
@@ -207,10 +206,9 @@ def run_and_wait(
 
 def _start(application: list[str], environ: Mapping[str, str], mask: Set[int]) -> int:
     """The process id of the application, with the signals of ``mask`` blocked.  Raises OSError."""
-    prctl = ctypes.CDLL(None).prctl
 
     def ready() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        end_with_parent()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     # Whoever ends this process with a signal that can't be handed on means the application.

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from collections.abc import Mapping
 from sdi.cluster.loopback import Loopback, sockets
 from sdi.cluster.start import run_node
 from sdi.cluster.transport import Transport
+from sdi.devices.testing import stand_in
 
 
 def start_nodes(size: int, environ: Mapping[str, str]) -> tuple[Transport, list[subprocess.Popen[bytes]]]:
@@ -41,8 +41,8 @@ def start_nodes(size: int, environ: Mapping[str, str]) -> tuple[Transport, list[
 
 def _tested(transport: Transport, environ: Mapping[str, str]) -> Transport:
     """``transport``, or what stands for it by SDI_TEST_TRANSPORT, "FILE:WHAT"."""
-    path, _, what = environ.get("SDI_TEST_TRANSPORT", "").partition(":")
-    return runpy.run_path(path)["wrap"](transport, what) if path else transport
+    said = environ.get("SDI_TEST_TRANSPORT", "")
+    return stand_in(said, transport) if said else transport
 
 
 def main(arguments: list[str]) -> int:

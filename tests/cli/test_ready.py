@@ -68,8 +68,7 @@ print(json.dumps([about(os.getpid()), about(service)]))
 """
 
 
-CAN_BE = len(os.sched_getaffinity(0)) > 1 and not ready._NVIDIA.exists()
-needs_one = pytest.mark.skipif(not CAN_BE, reason="needs two cores, and no driver of NVIDIA's")
+needs_one = pytest.mark.skipif(not ready.can_be_ready(), reason="needs two cores, and no driver of NVIDIA's")
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def environ() -> dict[str, str]:
 @pytest.fixture
 def process(environ: dict[str, str]) -> Iterator[ReadyService]:
     """That is ready, or will be."""
-    if not CAN_BE:
+    if not ready.can_be_ready():
         pytest.skip("needs two cores, and no driver of NVIDIA's")
     made = ReadyService(environ)
     yield made

@@ -123,6 +123,8 @@ void sdi_register_interrupt(void (*run)(void));
 
 /* ---- stream.c: records --------------------------------------------------------------------------------- */
 
+/* All of it, without a signal where nobody reads; false: the other end is gone, or has not read in time. */
+bool sdi_send_all(int fd, const char *at, size_t nbytes);
 /* Client lock held.  Sends whole records; CL_OUT_OF_RESOURCES when the service is dead. */
 cl_int sdi_send(const void *records, size_t nbytes);
 /* Likewise, of what nobody waits for: where that would take a core from others, a service that sleeps is not woken before

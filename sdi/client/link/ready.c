@@ -37,20 +37,6 @@ static int reach(const char *name)
     return -1;
 }
 
-static bool send_all(int fd, const char *data, size_t nbytes)
-{
-    while (nbytes) {
-        ssize_t n = send(fd, data, nbytes, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        nbytes -= (size_t)n;
-    }
-    return true;
-}
-
 /* The sockets, and what this process has open of its two outputs. */
 static bool send_head(int fd, const int sockets[2], uint64_t nbytes)
 {
@@ -105,7 +91,7 @@ bool sdi_take_ready(const int sockets[2], char *const *arguments, char *const *e
     size_t nbytes;
     char *text = fd >= 0 ? joined(arguments, environment, &nbytes) : NULL;
     char answer = 0;
-    if (text && send_head(fd, sockets, nbytes) && send_all(fd, text, nbytes))
+    if (text && send_head(fd, sockets, nbytes) && sdi_send_all(fd, text, nbytes))
         while (recv(fd, &answer, 1, 0) < 0 && errno == EINTR)
             ;
     free(text);

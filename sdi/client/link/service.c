@@ -228,14 +228,20 @@ static int make_pair(int ends[2])
     return 0;
 }
 
-/* Both, in place of what there is. */
-static int make_pairs(int fds[4])
+/* Every `step`th from `first` on, as far as it is open. */
+static void close_ends(int fds[4], int first, int step)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = first; i < 4; i += step) {
         if (fds[i] >= 0)
             close(fds[i]);
         fds[i] = -1;
     }
+}
+
+/* Both, in place of what there is. */
+static int make_pairs(int fds[4])
+{
+    close_ends(fds, 0, 1);
     int error = make_pair(fds);
     return error ? error : make_pair(fds + 2);
 }
@@ -276,17 +282,10 @@ int sdi_service_start(int sockets[2])
     free(launch.environment);
     if (error) {
         sdi_complain("cannot start the service with %s: %s", python, strerror(error));
-        for (int i = 0; i < 4; i++) {
-            if (fds[i] >= 0)
-                close(fds[i]);
-            fds[i] = -1;
-        }
+        close_ends(fds, 0, 1);
         return -1;
     }
-    for (int i = 1; i < 4; i += 2) {
-        close(fds[i]);
-        fds[i] = -1;
-    }
+    close_ends(fds, 1, 2);
     if (is_ready)
         sdi_log("the process that sdi run had ready is the service");
     else

@@ -71,20 +71,26 @@ static bool nap(uint64_t waited_ns)
     return nanosleep(&most, NULL) != 0 && errno == EINTR;
 }
 
-static cl_int send_by_socket(const char *at, size_t nbytes)
+bool sdi_send_all(int fd, const char *at, size_t nbytes)
 {
     while (nbytes) {
-        ssize_t n = send(sdi_session.commands, at, nbytes, MSG_NOSIGNAL);
+        ssize_t n = send(fd, at, nbytes, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) {
-            sdi_session_died();
-            return CL_OUT_OF_RESOURCES;
-        }
+        if (n < 0)
+            return false;
         at += n;
         nbytes -= (size_t)n;
     }
-    return CL_SUCCESS;
+    return true;
+}
+
+static cl_int send_by_socket(const char *at, size_t nbytes)
+{
+    if (sdi_send_all(sdi_session.commands, at, nbytes))
+        return CL_SUCCESS;
+    sdi_session_died();
+    return CL_OUT_OF_RESOURCES;
 }
 
 /* What is in the ring is the service's to see: wake it if it sleeps.  The bytes come before the look at whether it does, as

@@ -49,3 +49,5 @@ class BuildsAhead:
                 build()
             except BuildError as cause:  # whoever needs it is told
                 _log.debug("a program builds no more: %s", cause)
+            except Exception:
+                _log.exception("our bug")

@@ -35,6 +35,19 @@ def test_what_does_not_build_is_left_to_who_needs_it() -> None:
     ahead.close()
 
 
+@pytest.mark.logs("our bug")
+def test_what_fails_otherwise_is_said_and_the_others_are_built() -> None:
+    ahead, over = BuildsAhead(), threading.Event()
+
+    def fail() -> None:
+        raise RuntimeError("of this program")
+
+    ahead.add(fail)
+    ahead.add(over.set)
+    assert over.wait(60)
+    ahead.close()
+
+
 def test_what_has_not_begun_is_given_up_at_the_end() -> None:
     ahead, begun, may_end, built = BuildsAhead(), threading.Event(), threading.Event(), []
 
