@@ -6,7 +6,7 @@
 /* The lane of an operation: its member's stream for the queue. */
 static unsigned lane_of(const struct sdi_player *p, const struct op *op, unsigned queue)
 {
-    return op->lane + p->queues[queue].stream * p->num_members;
+    return op->lane + stream_of(p, &p->queues[queue]) * p->num_members;
 }
 
 /* What an access has to follow. */

@@ -231,7 +231,8 @@ class Player:
         looks, naps = quick.sdi_player_looks(self._handle), quick.sdi_player_naps(self._handle)
         records = self.records()
         kinds = [f"{op} {', '.join(f'{w} {n}' for w, n in whys.items())}" for op, whys in records.items()]
-        return f"{len(self._recorded)} recordings, {looks} looks, {naps} naps; {'; '.join(kinds)}"
+        shares = ", queues share a stream" if quick.sdi_player_shares(self._handle) else ""
+        return f"{len(self._recorded)} recordings, {looks} looks, {naps} naps{shares}; {'; '.join(kinds)}"
 
     # -- what happened --------------------------------------------------------------------------------
 

@@ -157,6 +157,7 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
         }
     }
     uint64_t now = sdi_player_now(), end = node->ended_ns;
+    streams_completed(p, node, now);
     uint64_t floor = node->floor_ns > q->end_ns ? node->floor_ns : q->end_ns;
     uint64_t start = node->began_ns ? node->began_ns : node->start_ns ? node->start_ns : node->submitted_ns;
     if (start < floor) /* clocks are compared with some error, which lasts no longer than this command */

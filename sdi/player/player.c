@@ -85,33 +85,6 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     return (int)p->num_lanes++;
 }
 
-/* One more stream for each member, in the members' order; -1: there is no room. */
-API int sdi_player_streams(struct sdi_player *p, void *const *streams)
-{
-    if ((p->num_streams + 1) * p->num_members > LANES_MAX || p->num_streams == STREAMS_MAX)
-        return -1;
-    for (unsigned m = 0; m < p->num_members; m++) {
-        struct lane *lane = &p->lanes[p->num_streams * p->num_members + m];
-        lane->driver = p->lanes[m].driver;
-        lane->context = p->lanes[m].context;
-        lane->stream = streams[m];
-    }
-    p->num_streams++;
-    return 0;
-}
-
-/* The stream that the fewest queues use; the first one of these. */
-static uint32_t choose_stream(const struct sdi_player *p)
-{
-    unsigned queues[STREAMS_MAX] = {0}, found = 0;
-    for (unsigned n = 0; n < p->num_queues; n++)
-        queues[p->queues[n].stream] += p->queues[n].is_playable;
-    for (unsigned s = 1; s < p->num_streams; s++)
-        if (queues[s] < queues[found])
-            found = s;
-    return found;
-}
-
 /* A queue of the application; those that are not playable are Python's. */
 API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable, bool is_timed)
 {
@@ -124,7 +97,7 @@ API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable, b
     if (found < 0)
         return;
     p->queues[found] = (struct queue){.id = id, .is_timed = is_timed};
-    p->queues[found].stream = choose_stream(p);
+    p->queues[found].stream = stream_for_queue(p);
     p->queues[found].is_playable = is_playable;
 }
 
@@ -303,6 +276,8 @@ static int play(struct sdi_player *p, bool may_play)
                     return SDI_MEASURED;
             }
         }
+        if (p->trial.turns && !p->attempt)
+            streams_turn(p, sdi_player_now());
         ssize_t got = input_receive(p, wanted);
         if (got < 0)
             return SDI_END;

@@ -188,6 +188,7 @@ struct node {
     uint32_t untold;             /* Python's, but so many of its operations' times are yet to be told to a profile */
     uint32_t slot, recording, queue;
     uint32_t next; /* in its queue, or of the free ones */
+    uint32_t beat; /* the trial's window that it is a heart of; 0: of none */
     uint8_t stage, forgotten, is_measured, is_timed; /* timed: its own times are those of what it comes to */
     int32_t status; /* negative: the driver refused it */
     uint64_t behind, behind_until; /* bits of other queues: it waits for what came there up to that one of the sequence */
@@ -195,7 +196,7 @@ struct node {
     uint64_t waits[LANES_MAX];
 };
 
-/* A queue of the application.  `stream`: which one of each member its operations go to; `after`: what is before its
+/* A queue of the application.  `stream`: which one of each member is its own, see `stream_of`; `after`: what is before its
  * next command on other lanes, because its commands waited for that. */
 struct queue {
     uint64_t id;
@@ -226,6 +227,19 @@ struct form {
     uint32_t num_masks;
 };
 
+/* Whether queues share a stream, see streams.c.  `found`: what the last trial came to.  `turns`: from `shares` on there is
+ * another window; `epoch`: its number.  `began_ns`, `first_ns`: a window, and what is timed of it; `beats`: hearts in it;
+ * `done`: commands, by streams of queues; `records`: in the first window, for `BEATS` hearts. */
+enum { WINDOWS_MAX = 7 }; /* of each way */
+struct trial {
+    bool is_on, turns, shares, found;
+    uint32_t heart; /* a recording + 1; 0: none is known */
+    uint32_t epoch, num, beats, trials;
+    uint64_t used[STREAMS_MAX], beat_at; /* sequence + 1 of the last command of each; of the last heart */
+    uint64_t until_ns, rest_ns, began_ns, first_ns, window_ns, records, done[STREAMS_MAX];
+    uint64_t took_ns[2][WINDOWS_MAX]; /* for each heart: apart, shared */
+};
+
 struct sdi_player {
     int commands, notices;
     char *arena;
@@ -234,6 +248,8 @@ struct sdi_player {
     struct lane lanes[LANES_MAX];
     unsigned num_members, num_streams; /* of each member */
     unsigned num_lanes;                /* that were used so far */
+    bool is_shared;                    /* all queues use the first stream */
+    struct trial trial;
     uint64_t nap_part; /* it sleeps so small a part of what it has waited */
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
     bool rests; /* with nothing in flight it sleeps until there is a record, for a while */
@@ -374,6 +390,13 @@ int copy_give(const struct sdi_player *, struct lane *, const struct own_copy *,
 int copies_give(const struct sdi_player *, struct lane *);
 void copies_give_up(struct lane *);
 
+uint32_t stream_of(const struct sdi_player *, const struct queue *);
+uint32_t stream_for_queue(const struct sdi_player *);
+void streams_share(struct sdi_player *, bool shared);
+void streams_turn(struct sdi_player *, uint64_t now);
+void streams_issued(struct sdi_player *, struct node *);
+void streams_completed(struct sdi_player *, const struct node *, uint64_t now);
+
 bool profile_is_full(const struct sdi_player *p);
 bool profile_is_due(const struct sdi_player *p);
 void profile_operation(struct sdi_player *p, const struct node *node, uint32_t op, uint64_t began_ns, uint64_t ended_ns);
@@ -431,6 +454,7 @@ void sdi_player_free(struct sdi_player *);
 void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
 int sdi_player_streams(struct sdi_player *, void *const *streams);
+bool sdi_player_shares(const struct sdi_player *);
 void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable, bool is_timed);
 int64_t sdi_player_add(struct sdi_player *, const struct given *);
 void sdi_player_drop_all(struct sdi_player *);

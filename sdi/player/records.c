@@ -136,7 +136,7 @@ static enum taken later(struct sdi_player *p)
 /* Have events behind all that a queue was given. */
 static int queue_mark(struct sdi_player *p, const struct queue *queue)
 {
-    const unsigned first = queue->stream * p->num_members;
+    const unsigned first = stream_of(p, queue) * p->num_members;
     int status = 0;
     for (unsigned l = first; l < first + p->num_members && status == 0; l++)
         status = lane_mark_behind(p, l, p->lanes[l].issued);
@@ -182,7 +182,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     struct recording *r = recording_find(p, op, record, nbytes);
     if (!r)
         return NOT_MINE;
-    unsigned lanes = (p->queues[queue].stream + 1) * p->num_members;
+    unsigned lanes = (stream_of(p, &p->queues[queue]) + 1) * p->num_members;
     if (p->num_lanes < lanes)
         p->num_lanes = lanes;
     if (recording_awaits_copies(p, r)) {
@@ -223,6 +223,7 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     memcpy(node->waits, needs, sizeof needs);
     if (recording_execute(p, r, node, record))
         return REFUSED;
+    streams_issued(p, node);
     return p->attempt ? attempt_take(p) : TAKEN;
 }
 

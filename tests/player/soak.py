@@ -21,6 +21,7 @@ from sdi.wire.generate import SANITIZE_FLAGS
 
 HARNESS = Path(__file__).resolve().parent / "harness"
 ISSUERS = HARNESS.parent / "issuers"
+TRIALS = HARNESS.parent / "trials"
 # Some distributions check calls by other names (``__ppoll_chk``), which are not wrapped.
 _FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
 _WRAPPED = (

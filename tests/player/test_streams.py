@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +22,7 @@ from sdi.ndrange import Int3
 from sdi.player import face
 from sdi.player.face import Player
 from sdi.player.load import loaded
+from tests.player.soak import TRIALS, build
 
 
 class Member:
@@ -146,3 +152,48 @@ def test_a_member_that_has_one_stream_is_asked_once(players: Players) -> None:
     for queue in range(1, 8):
         player.queue(queue, True)
     assert [member.given for member in members] == [1, 0, 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What comes of one of ``trials/trials.c``'s scenarios: parts of all time."""
+
+    ends_shared: bool
+    shared_least: float
+    shared_most: float
+    tried_most: float
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("needs cc")
+    try:
+        return build(tmp_path_factory.mktemp("trials"), False, TRIALS)
+    except subprocess.CalledProcessError as failure:
+        raise AssertionError(failure.stderr) from failure
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        ("shared_is_faster", Expected(True, 0.95, 1, 0.06)),
+        ("apart_is_faster", Expected(False, 0.01, 0.04, 0.07)),
+        ("shared_takes_twice", Expected(False, 0, 0.01, 0.02)),
+        ("apart_takes_twice", Expected(True, 0.99, 1, 0.02)),
+        ("shared_is_stuck", Expected(False, 0, 0.05, 0.06)),
+        ("one_queue", Expected(False, 0, 0, 0)),
+        ("one_is_seldom_used", Expected(True, 0.5, 1, 0.6)),
+        ("turns_of_a_second", Expected(False, 0, 0, 0.2)),
+        ("another_is_faster_later", Expected(False, 0.4, 0.6, 0.05)),
+        ("other_work_in_between", Expected(False, 0, 0.03, 0.05)),
+        ("its_heart_is_replaced", Expected(True, 0.95, 1, 0.06)),
+        ("with_pauses", Expected(True, 0.95, 1, 0.06)),
+    ],
+)
+def test_queues_share_a_stream_where_that_is_faster(trials: Path, scenario: str, expected: Expected) -> None:
+    done = subprocess.run([trials, scenario], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert bool(found["shared"]) == expected.ends_shared
+    assert expected.shared_least <= found["shared_ns"] / found["all_ns"] <= expected.shared_most
+    assert found["tried_ns"] / found["all_ns"] <= expected.tried_most

@@ -20,7 +20,7 @@ static const char *const names[] = {
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns", "in_ring",
-    "copied", "copied_late", "given_after_all",
+    "copied", "copied_late", "given_after_all", "shared",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -127,6 +127,8 @@ ssize_t __wrap_recv(int end, void *to, size_t nbytes, int flags)
 {
     if (!w.threads)
         others_go_on(w.pace == LAZY ? 0 : below(3));
+    if (w.shares && w.is_playing && !w.player->uses_ring && !w.player->attempt && one_in(20))
+        model_shares(one_in(2));
     bool is_empty = !w.threads && !w.has_left && !w.in_socket; /* most often, and the call is slow */
     errno = EAGAIN;
     ssize_t got = is_empty ? -1 : __real_recv(end, to, nbytes, flags);
@@ -227,6 +229,8 @@ static void begin(uint64_t seed, bool threads)
     if (w.is_profiled && sdi_player_profiled(w.player, 1 + below(40)))
         broken("there is no memory for a profile");
     make_members();
+    w.player->trial.until_ns = UINT64_MAX;
+    w.shares = !threads && one_in(2);
     w.is_long = one_in(60);
     w.calm = w.is_long || !one_in(3);
     w.num_queues = w.is_long ? 1 + below(2) : one_in(40) ? QUEUES : 1 + below(FEW_QUEUES);

@@ -176,6 +176,12 @@ static void check_whole(void)
     w.current_command->must_fail = true;
 }
 
+/* The stream of each member that a queue's commands go to. */
+static unsigned stream_now(unsigned queue)
+{
+    return w.player->is_shared ? 0 : w.stream_of[queue];
+}
+
 /* The player is behind a record of which the driver was told nothing. */
 static void pass(const struct sent *s, bool is_last)
 {
@@ -193,7 +199,7 @@ static void pass(const struct sent *s, bool is_last)
     if (c->op == SDI_OP_MARKER || c->op == SDI_OP_BARRIER) {
         take(c, NULL);
         for (unsigned m = 0; m < w.num_members && c->slot; m++) {
-            struct stream *own = &w.streams[w.stream_of[c->queue] * w.num_members + m];
+            struct stream *own = &w.streams[stream_now(c->queue) * w.num_members + m];
             own->awaited = own->issued;
             own->of = c;
         }
@@ -204,6 +210,15 @@ static void pass(const struct sent *s, bool is_last)
     if (!found || (found->given.num_ops && !(w.has_failed && is_last)))
         broken("command %lu was passed over", (unsigned long)c->id);
     take(c, found);
+}
+
+/* Queues share a stream from here on, or no longer do: behind all that the player has taken. */
+void model_shares(bool shared)
+{
+    while (w.passed < w.num_sent && w.sent[w.passed].end <= w.received - (w.player->tail - w.player->head))
+        pass(&w.sent[w.passed++], false);
+    counted[SHARED] += shared != w.player->is_shared;
+    streams_share(w.player, shared);
 }
 
 /* The player has read `consumed` bytes of the stream, the last ones of which are the record, if it returned one. */
@@ -317,7 +332,7 @@ void model_issue(const struct planned *planned, unsigned lane)
     uint64_t (*read)[SEGMENTS][LANES] = is_apart ? w.read_before : w.read;
     struct command *c = w.current_command;
     const struct op *op = &of->ops[planned->index];
-    if (lane != op->lane + w.stream_of[c->queue] * w.num_members)
+    if (lane != op->lane + stream_now(c->queue) * w.num_members)
         broken("an operation is on another lane than recorded");
     counted[ASIDE] += lane != op->lane;
     /* What is before it in its own queue it follows on its member; on others by its bytes, or it can't matter. */
