@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -17,8 +18,7 @@ _log = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl
 _BACKLOG = 64
-_NVIDIA = Path("/proc/driver/nvidia")
-"""Where it is, nobody has tried yet what a process that has loaded CUDA's driver can do after a fork."""
+_END_S = 5
 _HIDDEN = ("PYTHON", "LD_PRELOAD", "OCL_ICD_")
 """Beginnings of names that services do not get: see ``client/link/service.c``."""
 
@@ -29,55 +29,62 @@ def end_with_parent() -> None:
 
 
 def can_be_ready() -> bool:
-    """Whether there is a core beside the application's, and no driver of NVIDIA's."""
-    return len(os.sched_getaffinity(0)) > 1 and not _NVIDIA.exists()
+    """Whether there is a core beside the application's."""
+    return len(os.sched_getaffinity(0)) > 1
 
 
 class ReadyService:
     """The process, if there is one: from here on until ``close``.
 
-    There is none where a Python or a service is named, where the application has one core, and beside
-    NVIDIA's driver.
+    There is none where a Python or a service is named, and where the application has one core.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._name = ""
         self._process: subprocess.Popen[bytes] | None = None
+        self._alive = -1
         python = service_python(environ)
         is_named = environ.get("SDI_PYTHON") or environ.get("SDI_SERVICE")
         if is_named or python is None or not can_be_ready():
             return
         name = f"sdi-ready-{os.urandom(16).hex()}"
+        self._alive, alive = os.pipe()
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(f"\0{name}")  # no file: each end looks who the other one is
                 listener.listen(_BACKLOG)
-                self._process = _start(python, listener.fileno(), environ)
+                self._process = _start(python, listener.fileno(), alive, environ)
         except OSError as error:
             _log.info("no service is made ready: %s", error)
         else:
             self._name = name
+        finally:
+            os.close(alive)
 
     def environ(self) -> dict[str, str]:
         """What the application finds it by."""
         return {"_SDI_READY": self._name} if self._name else {}
 
     def close(self) -> None:
-        """End it; the services that it has become go on."""
+        """End it, and who waits; the services that it has become go on."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            select.select([self._alive], [], [], _END_S)
         self._process = None
+        if self._alive >= 0:
+            os.close(self._alive)
+        self._alive = -1
 
 
-def _start(python: Path, listener: int, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(python: Path, listener: int, alive: int, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Raises OSError."""
     given = {name: value for name, value in environ.items() if not name.startswith(_HIDDEN)}
     return subprocess.Popen(
-        [python, "-I", "-m", "sdi.service.main", "ready", str(listener)],
+        [python, "-I", "-m", "sdi.service.main", "ready", str(listener), str(alive)],
         env=given | {"SDI_IN_SERVICE": "1"},
         cwd="/",
-        pass_fds=[listener],
+        pass_fds=[listener, alive],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ enum {
 #define WINDOW_NS UINT64_C(20000000)
 #define WINDOW_LONG_NS UINT64_C(200000000)
 #define WINDOW_MOST_NS UINT64_C(2000000000)
-#define REST_NS UINT64_C(2000000000) /* after the first trial, and after one that came to another end; else twice as long as before */
+#define REST_NS UINT64_C(2000000000) /* after the first trial, and after one that came to another end; else four times as long as before */
 #define REST_MOST_NS UINT64_C(60000000000)
 
 uint32_t stream_of(const struct sdi_player *p, const struct queue *queue)
@@ -79,7 +79,7 @@ static void turn(struct trial *t, bool shared)
 /* The trial is over. */
 static void keep(struct trial *t, bool shared, uint64_t now)
 {
-    t->rest_ns = shared != t->found || !t->rest_ns ? REST_NS : t->rest_ns < REST_MOST_NS / 2 ? 2 * t->rest_ns : REST_MOST_NS;
+    t->rest_ns = shared != t->found || !t->rest_ns ? REST_NS : t->rest_ns < REST_MOST_NS / 4 ? 4 * t->rest_ns : REST_MOST_NS;
     t->found = shared;
     t->until_ns = now + t->rest_ns;
     t->is_on = false;
@@ -147,7 +147,8 @@ static void window_over(struct trial *t, uint64_t ns, uint64_t now)
             return;
         }
     }
-    turn(t, (t->num + 1) / 2 % 2); /* now the one first, now the other: something else may come every so often */
+    /* One of each in each pair, but in no regular order: something else may come every so often. */
+    turn(t, (unsigned)__builtin_popcount(t->num) % 2);
 }
 
 /* Whether a window takes longer than it is worth. */

@@ -1,7 +1,7 @@
 """The service process: ``python -I -m sdi.service.main COMMANDS NOTICES ROOM ADDRESSES``.
 
 Two inherited socket descriptors, and where the application can map the memory that it shares with the
-service (``room.py``).  Or ``ready`` and a listening socket's: see ``ready.py``.
+service (``room.py``).  Or ``ready``, a listening socket's and another descriptor: see ``ready.py``.
 
 The C client starts it at the application's first ``clGetDeviceIDs``; it ends when the application does.
 """
@@ -312,7 +312,7 @@ if __name__ == "__main__":
     if arguments[0] == "ready":
         from sdi.service.ready import wait_for_applications
 
-        arguments = wait_for_applications(socket.socket(fileno=int(arguments[1])))
+        arguments = wait_for_applications(socket.socket(fileno=int(arguments[1])), int(arguments[2]))
     status = main(arguments)
     # The application is gone: what still runs on members is of no use to anybody.  What kernels printed
     # through C's stdio is: flush it before threads and drivers are dropped with the process.

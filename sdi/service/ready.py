@@ -1,7 +1,8 @@
-"""A process that has imported what services import, and becomes one for each application that asks for it.
+"""A process that has imported what services import, and whose children become one for each application.
 
 ``sdi run`` starts it beside the application (``cli/ready.py``): Python, numpy, pyopencl and sdi take a third
-of a second, in which the application starts too.  The client starts a service itself where it is refused
+of a second, CUDA's driver a fifth, in which the application starts too.  One child waits at a time, as what
+that driver has begun does not survive a fork.  The client starts a service itself where it is refused
 (``client/link/service.c``): where one of its own would have other rights, namespaces, a control group or
 variables that are read before there is a program.
 """
@@ -15,6 +16,7 @@ import importlib
 import logging
 import os
 import resource
+import select
 import signal
 import socket
 from collections.abc import Mapping, Sequence
@@ -43,8 +45,22 @@ _PATIENCE_S: Final = 10.0
 _SAME_STATUS: Final = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
 _SAME_TEXTS: Final = ("cgroup", "attr/current")
 _SAME_LINKS: Final = ("ns/mnt", "ns/user", "ns/pid", "ns/net", "ns/ipc", "root")
-_READ_EARLY: Final = ("LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "OPENBLAS_", "OMP_", "NPY_")
+_READ_EARLY: Final = (
+    "LD_",
+    "MALLOC_",
+    "GLIBC_",
+    "LC_",
+    "LANG",
+    "OPENBLAS_",
+    "OMP_",
+    "NPY_",
+    "CUDA_",
+    "NVIDIA_",
+)
 _LIMITS: Final = tuple(number for name, number in vars(resource).items() if name.startswith("RLIMIT_"))
+_NVIDIA: Final = Path("/proc/driver/nvidia")
+_UNLIMITED: Final = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+"""CUDA's driver takes far more addresses than there is memory, and can't do without."""
 _ABOVE: Final = 16
 """Descriptors from here on are in nobody's way while the first five are arranged."""
 
@@ -64,10 +80,12 @@ class Applicant:
             os.close(descriptor)
 
 
-def wait_for_applications(listener: socket.socket) -> list[str]:
+def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
     """Returns in a new process for each application that asks at ``listener``, and there alone.
 
     The arguments that a service is started with; its descriptors and environment are as they would be.
+    ``alive``: a descriptor that is closed when neither this process nor one that waits is there any more.
+    Raises SystemExit where a process that waited has ended by itself.
     """
     faulthandler.register(signal.SIGRTMIN)
     early, before = _early(os.environ), dict(os.environ)
@@ -78,6 +96,48 @@ def wait_for_applications(listener: socket.socket) -> list[str]:
     gc.collect()
     gc.freeze()
     while True:
+        # The one that waits ends with this one, and says when it has become a service.
+        (ends, here), (said, says) = os.pipe(), os.pipe()
+        if _is_new_process():
+            os.close(here)
+            os.close(said)
+            has_cuda = _NVIDIA.exists() and _begin_cuda()
+            asked, answer = _next_application(listener, ends, early, has_cuda)
+            listener.close()
+            os.write(says, b"y")
+            for end in (ends, says, alive):
+                os.close(end)
+            _take_over(asked, set_by_imports)
+            os.write(answer, b"y")
+            os.close(answer)
+            return ["3", "4", *asked.arguments]
+        os.close(ends)
+        os.close(says)
+        if not os.read(said, 1):
+            raise SystemExit(1)
+        os.close(said)
+        os.close(here)
+
+
+def _begin_cuda() -> bool:
+    """Have CUDA's driver look for its GPUs; whether it did."""
+    from sdi.devices.cuda.driver import drv
+
+    if drv is None:
+        return False
+    with suppress(drv.Error):
+        drv.init()
+    return True
+
+
+def _next_application(
+    listener: socket.socket, ends: int, early: Mapping[str, str], has_cuda: bool
+) -> tuple[Applicant, int]:
+    """The next one that this process may serve, and where to answer; ends with who holds ``ends`` open."""
+    while True:
+        ready, _, _ = select.select([listener.fileno(), ends], [], [])
+        if ends in ready:
+            os._exit(0)
         connection, _ = listener.accept()
         with connection:
             connection.settimeout(_PATIENCE_S)
@@ -86,14 +146,9 @@ def wait_for_applications(listener: socket.socket) -> list[str]:
             except (OSError, HandoverError) as error:
                 _log.info("no service for an application: %s", error)
                 continue
-            if _early(asked.environ) == early and is_like(asked.pid) and _is_new_process():
-                answer = fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE)
-                listener.close()
-                connection.close()
-                _take_over(asked, set_by_imports)
-                os.write(answer, b"y")
-                os.close(answer)
-                return ["3", "4", *asked.arguments]
+            is_able = not has_cuda or resource.prlimit(asked.pid, resource.RLIMIT_AS) == _UNLIMITED
+            if is_able and _early(asked.environ) == early and is_like(asked.pid):
+                return asked, fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE)
             asked.close()
 
 
@@ -178,10 +233,11 @@ def _take_over(asked: Applicant, set_by_imports: Mapping[str, str]) -> None:
     os.setsid()
     for limit in _LIMITS:
         resource.setrlimit(limit, resource.prlimit(asked.pid, limit))
-    os.sched_setaffinity(0, os.sched_getaffinity(asked.pid))
-    nice = os.getpriority(os.PRIO_PROCESS, asked.pid)
-    if nice != os.getpriority(os.PRIO_PROCESS, 0):
-        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    cores, nice = os.sched_getaffinity(asked.pid), os.getpriority(os.PRIO_PROCESS, asked.pid)
+    for thread in map(int, os.listdir("/proc/self/task")):  # CUDA's driver has some
+        os.sched_setaffinity(thread, cores)
+        if nice != os.getpriority(os.PRIO_PROCESS, thread):
+            os.setpriority(os.PRIO_PROCESS, thread, nice)
     (line,) = _status(Path("/proc", str(asked.pid)), ("Umask",))
     os.umask(int(line.partition(":")[2], 8))
     try:

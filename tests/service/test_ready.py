@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import secrets
 import socket
 import struct
 import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from sdi.service.handover import HandoverError
-from sdi.service.ready import is_like, receive
+from sdi.service.ready import _next_application, is_like, receive
 
 TEXT = b"4096\x00200000000000\x00A=1\x00B=x=y\x00=C\x00D\x00"
 _PR_SET_NO_NEW_PRIVS = 38
@@ -107,3 +110,48 @@ def test_a_process_with_other_rights_is_not_like_this_one(sees_less: bool, expec
         assert is_like(process.pid) is expected
         process.communicate()
     assert not is_like(process.pid), "it has ended"
+
+
+APPLICANT = """
+import resource, socket, struct, sys
+if sys.argv[2] == "limited":
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 33, 1 << 33))
+end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+end.connect("\\0" + sys.argv[1])
+text = b"4096\\x00" + sys.argv[2].encode() + b"\\x00"
+socket.send_fds(end, [struct.pack("<QII", len(text), 0, 0)], [end.fileno()] * 2)
+end.sendall(text)
+end.recv(1)
+"""
+
+
+@pytest.mark.parametrize("has_cuda", [False, True])
+def test_who_has_few_addresses_gets_none_that_has_cudas_driver(has_cuda: bool) -> None:
+    name, early = f"sdi-test-{secrets.token_hex(8)}", {"OPENBLAS_NUM_THREADS": "1"}
+    ends, here = os.pipe()
+    command = [sys.executable, "-I", "-c", APPLICANT, name]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, ThreadPoolExecutor(1) as beside:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        found = beside.submit(_next_application, listener, ends, early, has_cuda)
+        if has_cuda:
+            subprocess.run([*command, "limited"], env={}, timeout=60, check=True)  # until it is refused
+        with subprocess.Popen([*command, "free" if has_cuda else "limited"], env={}) as applicant:
+            asked, answer = found.result()
+            assert (asked.pid, asked.arguments[0]) == (applicant.pid, "4096")
+            asked.close()
+            os.close(answer)
+    os.close(ends)
+    os.close(here)
+
+
+def test_one_that_waits_ends_with_who_made_it() -> None:
+    code = """
+    import os, socket
+    from sdi.service.ready import _next_application
+    ends, here = os.pipe()
+    os.close(here)
+    _next_application(socket.socket(), ends, {}, False)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=60, check=False)
+    assert done.returncode == 0
