@@ -12,7 +12,7 @@ enum {
     SETTLE = 2,   /* hearts of a window that are not timed: what is before them began in the other way */
     BEATS = 64,   /* that are, at least */
     BEATS_LONG = 16, /* and at least where that takes long */
-    SURE = 3,     /* windows of each way, if all of one are faster than all of the other by a twentieth */
+    SURE = 3,     /* windows of each way, where the median of one is shorter by a twentieth */
     LOST = 4096,  /* records without a heart: there is none any more */
     PATIENCE = 3, /* a window with one stream takes no longer than so many without */
 };
@@ -94,15 +94,6 @@ static void begin(struct trial *t)
     turn(t, false);
 }
 
-static bool are_all_less(const uint64_t *some, const uint64_t *others, unsigned count)
-{
-    for (unsigned a = 0; a < count; a++)
-        for (unsigned b = 0; b < count; b++)
-            if (some[a] + some[a] / 20 >= others[b])
-                return false;
-    return true;
-}
-
 static uint64_t median(const uint64_t *some, unsigned count)
 {
     for (unsigned a = 0; a < count; a++) {
@@ -140,10 +131,10 @@ static void window_over(struct trial *t, uint64_t ns, uint64_t now)
         t->window_ns = now - t->began_ns;
     t->num++;
     if (t->num % 2 == 0 && pairs + 1 >= SURE) {
-        const uint64_t *apart = t->took_ns[false], *shared = t->took_ns[true];
-        const bool is_sure = are_all_less(apart, shared, pairs + 1) || are_all_less(shared, apart, pairs + 1);
+        const uint64_t apart = median(t->took_ns[false], pairs + 1), shared = median(t->took_ns[true], pairs + 1);
+        const bool is_sure = shared + shared / 20 < apart || apart + apart / 20 < shared;
         if (is_sure || pairs + 1 == WINDOWS_MAX) {
-            keep(t, median(shared, pairs + 1) < median(apart, pairs + 1), now);
+            keep(t, shared < apart, now);
             return;
         }
     }
