@@ -6,6 +6,8 @@ import json
 import os
 import secrets
 import select
+import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -166,6 +168,21 @@ def test_there_is_none_where_another_is_named(environ: dict[str, str], named: st
     made = ReadyService(environ | {named: "/somewhere"})
     assert made.environ() == {} and made._process is None
     made.close()
+
+
+def test_who_does_not_wait_any_more_gets_no_service(process: ReadyService, environ: dict[str, str]) -> None:
+    """It would be one beside that which the application has started meanwhile."""
+    own, given = socket.socketpair()
+    text = b"\0".join([b"4096", b"200000000000", *(f"{n}={v}".encode() for n, v in environ.items()), b""])
+    with own, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.connect("\0" + process.environ()["_SDI_READY"])
+        socket.send_fds(asking, [struct.pack("<QII", len(text), 0, 0)], [given.fileno()] * 2)
+        asking.sendall(text)
+        given.close()
+        asking.close()
+        own.settimeout(LIMIT_S)
+        assert own.recv(1) == b""  # nobody has it
+    assert said(process, environ)[1]["arguments"][0] == "ready"  # type: ignore[index]
 
 
 def test_none_is_left_that_waits(environ: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sdi.service.handover import HandoverError
-from sdi.service.ready import _next_application, is_like, receive
+from sdi.service.ready import _is_awaited, _next_application, is_like, receive
 
 TEXT = b"4096\x00200000000000\x00A=1\x00B=x=y\x00=C\x00D\x00"
 _PR_SET_NO_NEW_PRIVS = 38
@@ -143,6 +143,20 @@ def test_who_has_few_addresses_gets_none_that_has_cudas_driver(has_cuda: bool) -
             os.close(answer)
     os.close(ends)
     os.close(here)
+
+
+@pytest.mark.parametrize(("word", "expected"), [(b"y", True), (b"", False)])
+def test_the_application_says_that_it_is_served(
+    ends: tuple[socket.socket, socket.socket], word: bytes, expected: bool
+) -> None:
+    before = descriptors()
+    answer = os.dup(ends[1].fileno())
+    if word:
+        ends[0].send(word)
+    else:
+        ends[0].shutdown(socket.SHUT_RDWR)
+    assert _is_awaited(answer) is expected
+    assert descriptors() == before
 
 
 def test_one_that_waits_ends_with_who_made_it() -> None:

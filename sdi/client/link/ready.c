@@ -95,7 +95,9 @@ bool sdi_take_ready(const int sockets[2], char *const *arguments, char *const *e
         while (recv(fd, &answer, 1, 0) < 0 && errno == EINTR)
             ;
     free(text);
+    /* Who is no longer waited for gets no word, and does not become a service beside another one. */
+    bool is_served = answer == 'y' && sdi_send_all(fd, "y", 1);
     if (fd >= 0)
         close(fd);
-    return answer == 'y';
+    return is_served;
 }
