@@ -68,8 +68,9 @@ class ReadyService:
     def close(self) -> None:
         """End it, and who waits; the services that it has become go on."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)  # who waits may be busy with a driver
+                self._process.wait()
             select.select([self._alive], [], [], _END_S)
         self._process = None
         if self._alive >= 0:

@@ -25,7 +25,7 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     program = build(ctx, SOURCE)
     data = np.random.default_rng(23).integers(0, 1 << 32, N, dtype=np.uint32)
     data_dev = to_device(ctx, data)
-    cl.Kernel(program, "ht_hash")  # pyopencl makes the code that calls it once, and warns where two threads do
+    cl.Kernel(program, "ht_hash")  # pyopencl makes code that calls it, and warns where two threads do
     outputs: Outputs = {}
     errors: list[BaseException] = []
 
