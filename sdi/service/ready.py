@@ -139,6 +139,14 @@ def _is_awaited(answer: int) -> bool:
     return False
 
 
+def _has_addresses(pid: int) -> bool:
+    """Whether a process is there, and its addresses are not limited."""
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_AS) == _UNLIMITED
+    except OSError:
+        return False
+
+
 def _next_application(
     listener: socket.socket, ends: int, early: Mapping[str, str], has_cuda: bool
 ) -> tuple[Applicant, int]:
@@ -155,7 +163,7 @@ def _next_application(
             except (OSError, HandoverError) as error:
                 _log.info("no service for an application: %s", error)
                 continue
-            is_able = not has_cuda or resource.prlimit(asked.pid, resource.RLIMIT_AS) == _UNLIMITED
+            is_able = not has_cuda or _has_addresses(asked.pid)
             if is_able and _early(asked.environ) == early and is_like(asked.pid):
                 return asked, fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE)
             asked.close()

@@ -121,8 +121,26 @@ end.connect("\\0" + sys.argv[1])
 text = b"4096\\x00" + sys.argv[2].encode() + b"\\x00"
 socket.send_fds(end, [struct.pack("<QII", len(text), 0, 0)], [end.fileno()] * 2)
 end.sendall(text)
-end.recv(1)
+if sys.argv[2] != "gone":
+    end.recv(1)
 """
+
+
+def test_who_has_gone_before_its_turn_is_passed_over() -> None:
+    name = f"sdi-test-{secrets.token_hex(8)}"
+    ends, here = os.pipe()
+    command = [sys.executable, "-I", "-c", APPLICANT, name]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        subprocess.run([*command, "gone"], env={}, timeout=60, check=True)
+        with subprocess.Popen([*command, "free"], env={}) as applicant:
+            asked, answer = _next_application(listener, ends, {"OPENBLAS_NUM_THREADS": "1"}, True)
+            assert asked.pid == applicant.pid
+            asked.close()
+            os.close(answer)
+    os.close(ends)
+    os.close(here)
 
 
 @pytest.mark.parametrize("has_cuda", [False, True])
