@@ -145,7 +145,7 @@ static void window_over(struct trial *t, uint64_t ns, uint64_t now)
 /* Whether a window takes longer than it is worth. */
 static bool takes_long(const struct trial *t, uint64_t now)
 {
-    const uint64_t took = now - t->began_ns;
+    const uint64_t took = now > t->began_ns ? now - t->began_ns : 0; /* a write counts from when the application made it */
     return took > WINDOW_MOST_NS || (t->shares && took > PATIENCE * t->window_ns);
 }
 

@@ -95,6 +95,9 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
     set_by_imports = {name: value for name, value in os.environ.items() if before.get(name) != value}
     gc.collect()
     gc.freeze()
+    while (filler := os.open(os.devnull, os.O_RDWR)) < 5:
+        pass  # no driver gets a descriptor that a service has for something else
+    os.close(filler)
     while True:
         # The one that waits ends with this one, and says when it has become a service.
         (ends, here), (said, says) = os.pipe(), os.pipe()
@@ -221,7 +224,7 @@ def _early(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _status(process: Path, names: tuple[str, ...]) -> list[str]:
-    lines = (process / "status").read_text().splitlines()
+    lines = (process / "status").read_text(errors="replace").splitlines()
     return [line for line in lines if line.partition(":")[0] in names]
 
 
