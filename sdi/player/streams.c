@@ -145,7 +145,7 @@ static void window_over(struct trial *t, uint64_t ns, uint64_t now)
 /* Whether a window takes longer than it is worth. */
 static bool takes_long(const struct trial *t, uint64_t now)
 {
-    const uint64_t took = now > t->began_ns ? now - t->began_ns : 0; /* a write counts from when the application made it */
+    const uint64_t took = now - t->began_ns;
     return took > WINDOW_MOST_NS || (t->shares && took > PATIENCE * t->window_ns);
 }
 
@@ -164,6 +164,7 @@ void streams_issued(struct sdi_player *p, struct node *node)
 {
     struct trial *t = &p->trial;
     const uint32_t stream = p->queues[node->queue].stream;
+    const uint64_t now = p->record_ns; /* the node of a write may say when the application made it, before the window */
     if (p->num_streams == 1)
         return;
     t->used[stream] = node->sequence + 1;
@@ -174,12 +175,12 @@ void streams_issued(struct sdi_player *p, struct node *node)
             t->heart = node->recording + 1;
     if (t->turns)
         return;
-    if (t->is_on && takes_long(t, node->submitted_ns))
-        keep(t, false, node->submitted_ns);
+    if (t->is_on && takes_long(t, now))
+        keep(t, false, now);
     if (t->heart != node->recording + 1)
         return;
     t->beat_at = node->sequence;
-    if (!t->is_on && node->submitted_ns >= t->until_ns)
+    if (!t->is_on && now >= t->until_ns)
         begin(t);
     node->beat = t->is_on && !t->turns ? t->epoch : 0;
 }
@@ -195,7 +196,7 @@ void streams_completed(struct sdi_player *p, const struct node *node, uint64_t n
         return;
     }
     t->done[p->queues[node->queue].stream]++;
-    if (node->beat != t->epoch || !t->epoch)
+    if (node->beat != t->epoch)
         return;
     if (++t->beats <= SETTLE) {
         t->first_ns = now;

@@ -50,7 +50,8 @@ static unsigned below(unsigned limit)
 
 static struct node issue(unsigned queue, uint32_t recording)
 {
-    struct node node = {.queue = queue, .recording = recording, .sequence = p.sequence++, .submitted_ns = now};
+    struct node node = {.queue = queue, .recording = recording, .sequence = p.sequence++};
+    p.record_ns = now;
     streams_issued(&p, &node);
     return node;
 }
