@@ -26,8 +26,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 _FOLDERS = ("clc", "launch/programs", "sampling", "wire")
 _FILES_MAX = 4096
 """Applications may have hundreds of programs, and users several applications: some 60 KiB each."""
-_INCLUDE = re.compile(r"include(?:_next)?(?![A-Za-z0-9_$])")
-_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t\v\f]*\r?\n")
+_INCLUDE = re.compile(r"(?:include(?:_next)?|incbin|(?:#|%:|\?\?=)[^\r\n]*(?:import|embed))(?![A-Za-z0-9_$])")
+_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t\v\f]*(?:\r\n?|\n\r?)")
 _SUFFIXES = (".py", ".h", ".txt", ".json")
 """Of sdi's sources: those that values depend on, beside all at the top."""
 
@@ -40,7 +40,8 @@ def name_of(*asked: object) -> str:
 def may_include(text: str) -> bool:
     """Whether a program may depend on more than its text: tomorrow a file may be another one.
 
-    ``include`` by any name that ends in it, wherever it is; not names that go on, as ``includeTile`` does.
+    ``include`` by any name that ends in it, wherever it is, and a directive's ``import`` or ``embed``; not
+    names that go on, as ``includeTile`` does.
     """
     return _INCLUDE.search(_SPLICE.sub("", text)) is not None
 

@@ -229,14 +229,14 @@ struct form {
 
 /* Whether queues share a stream, see streams.c.  `found`: what the last trial came to.  `turns`: from `shares` on there is
  * another window; `epoch`: its number.  `began_ns`, `first_ns`: a window, and what is timed of it; `beats`: hearts in it;
- * `done`: commands, by streams of queues; `records`: in the first window, for `BEATS` hearts. */
+ * `ended_ns`: when a command was last seen to be complete; `done`: commands, by streams of queues; `records`: in the first window, for `BEATS` hearts. */
 enum { WINDOWS_MAX = 7 }; /* of each way */
 struct trial {
     bool is_on, turns, shares, found;
     uint32_t heart; /* a recording + 1; 0: none is known */
     uint32_t epoch, num, beats, trials;
     uint64_t used[STREAMS_MAX], beat_at; /* sequence + 1 of the last command of each; of the last heart */
-    uint64_t until_ns, rest_ns, began_ns, first_ns, window_ns, records, done[STREAMS_MAX];
+    uint64_t until_ns, rest_ns, began_ns, first_ns, ended_ns, window_ns, records, done[STREAMS_MAX];
     uint64_t took_ns[2][WINDOWS_MAX]; /* for each heart: apart, shared */
 };
 

@@ -21,6 +21,7 @@ enum {
 #define WINDOW_MOST_NS UINT64_C(2000000000)
 #define REST_NS UINT64_C(2000000000) /* after the first trial, and after one that came to another end; else four times as long as before */
 #define REST_MOST_NS UINT64_C(60000000000)
+#define PAUSE_NS UINT64_C(10000000) /* with nothing in flight: the application does something else */
 
 uint32_t stream_of(const struct sdi_player *p, const struct queue *queue)
 {
@@ -159,6 +160,17 @@ void streams_turn(struct sdi_player *p, uint64_t now)
     t->began_ns = t->first_ns = now;
 }
 
+/* Time in which the application did something else is neither the window's nor the rest's. */
+static void leave_out_pause(struct trial *t, uint64_t now)
+{
+    const uint64_t since = t->ended_ns > t->began_ns ? t->ended_ns : t->began_ns;
+    if (now <= since || now - since < PAUSE_NS)
+        return;
+    t->began_ns += now - since;
+    t->first_ns += now - since;
+    t->until_ns += now - since;
+}
+
 /* A record was executed. */
 void streams_issued(struct sdi_player *p, struct node *node)
 {
@@ -171,10 +183,15 @@ void streams_issued(struct sdi_player *p, struct node *node)
     if (t->heart != node->recording + 1 && node->sequence - t->beat_at > LOST)
         t->heart = 0;
     for (unsigned s = 0; s < p->num_streams && !t->heart; s++)
-        if (s != stream && t->used[s] && node->sequence - t->used[s] < LOST)
+        if (s != stream && t->used[s] && node->sequence - t->used[s] < LOST) {
             t->heart = node->recording + 1;
+            if (t->until_ns > now + t->rest_ns / 4) /* it may be other work */
+                t->until_ns = now + t->rest_ns / 4;
+        }
     if (t->turns)
         return;
+    if (p->num_nodes == 1)
+        leave_out_pause(t, now);
     if (t->is_on && takes_long(t, now))
         keep(t, false, now);
     if (t->heart != node->recording + 1)
@@ -189,6 +206,7 @@ void streams_issued(struct sdi_player *p, struct node *node)
 void streams_completed(struct sdi_player *p, const struct node *node, uint64_t now)
 {
     struct trial *t = &p->trial;
+    t->ended_ns = now;
     if (!t->is_on || t->turns)
         return;
     if (takes_long(t, now)) {

@@ -27,6 +27,7 @@ from typing import Final
 
 from sdi import limits
 from sdi.service.handover import HandoverError, check_peer, peer_of
+from sdi.wire.cuda import CUDA_ERROR_NO_DEVICE
 from sdi.wire.layout import layout
 from sdi.wire.records import APPLICANT
 
@@ -85,7 +86,7 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
 
     The arguments that a service is started with; its descriptors and environment are as they would be.
     ``alive``: a descriptor that is closed when neither this process nor one that waits is there any more.
-    Raises SystemExit where a process that waited has ended by itself.
+    Raises SystemExit where a process that waited has ended by itself, DeviceFailed in that one.
     """
     faulthandler.register(signal.SIGRTMIN)
     early, before = _early(os.environ), dict(os.environ)
@@ -104,7 +105,8 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
         if _is_new_process():
             os.close(here)
             os.close(said)
-            has_cuda = _NVIDIA.exists() and _begin_cuda()
+            # Who has asked already waits no longer for this process than for one of its own.
+            has_cuda = _NVIDIA.exists() and not _is_readable(listener) and begin_cuda()
             asked, answer = _next_application(listener, ends, early, has_cuda)
             listener.close()
             os.write(says, b"y")
@@ -122,15 +124,22 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
         os.close(here)
 
 
-def _begin_cuda() -> bool:
-    """Have CUDA's driver look for its GPUs; whether it did."""
-    from sdi.devices.cuda.driver import drv
+def begin_cuda() -> bool:
+    """Have CUDA's driver look for its GPUs; whether it did.
 
-    if drv is None:
+    Raises DeviceFailed: what it answers stays so in this process, and may be otherwise in the next one.
+    """
+    from sdi.devices.cuda import driver
+
+    if driver.drv is None:
         return False
-    with suppress(drv.Error):
-        drv.init()
+    if (status := driver.slow().cuInit(0)) != CUDA_ERROR_NO_DEVICE:
+        driver.check(status, "cuInit")
     return True
+
+
+def _is_readable(end: socket.socket) -> bool:
+    return bool(select.select([end], [], [], 0)[0])
 
 
 def _is_awaited(answer: int) -> bool:
@@ -166,7 +175,8 @@ def _next_application(
             except (OSError, HandoverError) as error:
                 _log.info("no service for an application: %s", error)
                 continue
-            is_able = not has_cuda or _has_addresses(asked.pid)
+            has_gone = _is_readable(connection)
+            is_able = not has_gone and (not has_cuda or _has_addresses(asked.pid))
             if is_able and _early(asked.environ) == early and is_like(asked.pid):
                 return asked, fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE)
             asked.close()

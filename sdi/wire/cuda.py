@@ -4,6 +4,7 @@ Under their own names, whatever an enumeration of pycuda's lacks.  Source: CUDA 
 by CUDA driver"; NVML reference, ``nvmlGpuP2PCapsIndex_t``.
 """
 
+CUDA_ERROR_NO_DEVICE = 100
 CUDA_ERROR_NOT_READY = 600
 CU_EVENT_DISABLE_TIMING = 2
 CU_STREAM_NON_BLOCKING = 1

@@ -197,6 +197,16 @@ def test_none_is_left_that_waits(environ: dict[str, str]) -> None:
     assert in_session(own) == set()
 
 
+def test_who_waits_ends_with_the_process_that_made_it(process: ReadyService, environ: dict[str, str]) -> None:
+    """Also where that could not say so."""
+    said(process, environ)  # there is one that waits, or comes
+    assert process._process is not None
+    process._process.kill()
+    process._process.wait()
+    assert select.select([process._alive], [], [], LIMIT_S)[0]
+    assert in_session(process._process.pid) == set()
+
+
 def test_there_is_none_on_one_core(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ready.os, "sched_getaffinity", lambda _pid: {3})
     assert ReadyService(environ).environ() == {}

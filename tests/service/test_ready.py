@@ -12,11 +12,14 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
+from sdi.devices.cuda import driver
+from sdi.errors import DeviceFailed
 from sdi.service.handover import HandoverError
-from sdi.service.ready import _is_awaited, _next_application, is_like, receive
+from sdi.service.ready import _is_awaited, _next_application, begin_cuda, is_like, receive
 
 TEXT = b"4096\x00200000000000\x00A=1\x00B=x=y\x00=C\x00D\x00"
 _PR_SET_NO_NEW_PRIVS = 38
@@ -119,11 +122,54 @@ if sys.argv[2] == "limited":
 end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 end.connect("\\0" + sys.argv[1])
 text = b"4096\\x00" + sys.argv[2].encode() + b"\\x00"
-socket.send_fds(end, [struct.pack("<QII", len(text), 0, 0)], [end.fileno()] * 2)
+socket.send_fds(end, [struct.pack("<QII", len(text), 0, 0)], [2, 2])
 end.sendall(text)
-if sys.argv[2] != "gone":
+if sys.argv[2] == "away":
+    end.close()
+    print(flush=True)
+    sys.stdin.read()
+elif sys.argv[2] != "gone":
     end.recv(1)
 """
+
+
+@pytest.mark.parametrize(
+    ("has_driver", "status", "has_begun"),
+    [(False, 999, False), (True, 0, True), (True, 100, True), (True, 999, None)],
+    ids=["no pycuda", "GPUs", "no GPU", "fails"],
+)
+def test_cudas_driver_is_begun_or_the_process_is_nobodys(
+    monkeypatch: pytest.MonkeyPatch, has_driver: bool, status: int, has_begun: bool | None
+) -> None:
+    monkeypatch.setattr(driver, "drv", SimpleNamespace() if has_driver else None)
+    monkeypatch.setattr(driver, "slow", lambda: SimpleNamespace(cuInit=lambda _flags: status))
+    if has_begun is None:
+        with pytest.raises(DeviceFailed):
+            begin_cuda()
+    else:
+        assert begin_cuda() is has_begun
+
+
+def test_who_no_longer_waits_is_passed_over() -> None:
+    """It has a service of its own meanwhile."""
+    name = f"sdi-test-{secrets.token_hex(8)}"
+    ends, here = os.pipe()
+    command = [sys.executable, "-I", "-c", APPLICANT, name]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        with subprocess.Popen(
+            [*command, "away"], env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as away:
+            assert away.stdout is not None and away.stdout.readline()
+            with subprocess.Popen([*command, "free"], env={}) as applicant:
+                asked, answer = _next_application(listener, ends, {"OPENBLAS_NUM_THREADS": "1"}, False)
+                assert asked.pid == applicant.pid
+                asked.close()
+                os.close(answer)
+            away.communicate()
+    os.close(ends)
+    os.close(here)
 
 
 def test_who_has_gone_before_its_turn_is_passed_over() -> None:

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -27,10 +28,9 @@ static int reach(const char *name)
     int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* the application may have closed its output */
     if (low >= 0)
         close(low);
-    if (fd >= 0 && connect(fd, (const void *)&address, address_size) == 0
-        && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid()
-        && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0
-        && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0)
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0
+        && connect(fd, (const void *)&address, address_size) == 0
+        && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid())
         return fd;
     if (fd >= 0)
         close(fd);
@@ -82,6 +82,22 @@ static char *joined(char *const *arguments, char *const *environment, size_t *nb
     return text;
 }
 
+/* Whether it becomes the service, and says so in time, whatever signals there are. */
+static bool has_agreed(int fd)
+{
+    const uint64_t until_ns = sdi_now_ns() + PATIENCE_S * UINT64_C(1000000000);
+    struct pollfd look = {.fd = fd, .events = POLLIN};
+    for (uint64_t now_ns; (now_ns = sdi_now_ns()) < until_ns;) {
+        int ready = poll(&look, 1, (int)((until_ns - now_ns) / 1000000) + 1);
+        char answer = 0;
+        if (ready > 0)
+            return recv(fd, &answer, 1, MSG_DONTWAIT) == 1 && answer == 'y';
+        if (ready < 0 && errno != EINTR)
+            return false;
+    }
+    return false;
+}
+
 bool sdi_take_ready(const int sockets[2], char *const *arguments, char *const *environment)
 {
     const char *name = secure_getenv("_SDI_READY"), *python = secure_getenv("SDI_PYTHON");
@@ -90,13 +106,10 @@ bool sdi_take_ready(const int sockets[2], char *const *arguments, char *const *e
     int fd = reach(name);
     size_t nbytes;
     char *text = fd >= 0 ? joined(arguments, environment, &nbytes) : NULL;
-    char answer = 0;
-    if (text && send_head(fd, sockets, nbytes) && sdi_send_all(fd, text, nbytes))
-        while (recv(fd, &answer, 1, 0) < 0 && errno == EINTR)
-            ;
-    free(text);
     /* Who is no longer waited for gets no word, and does not become a service beside another one. */
-    bool is_served = answer == 'y' && sdi_send_all(fd, "y", 1);
+    bool is_served = text && send_head(fd, sockets, nbytes) && sdi_send_all(fd, text, nbytes) && has_agreed(fd)
+        && sdi_send_all(fd, "y", 1);
+    free(text);
     if (fd >= 0)
         close(fd);
     return is_served;

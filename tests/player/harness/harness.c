@@ -20,7 +20,7 @@ static const char *const names[] = {
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns", "in_ring",
-    "copied", "copied_late", "given_after_all", "shared",
+    "copied", "copied_late", "given_after_all", "shared", "tried",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -127,8 +127,12 @@ ssize_t __wrap_recv(int end, void *to, size_t nbytes, int flags)
 {
     if (!w.threads)
         others_go_on(w.pace == LAZY ? 0 : below(3));
-    if (w.shares && w.is_playing && !w.player->uses_ring && !w.player->attempt && one_in(20))
-        model_shares(one_in(2));
+    if (w.shares)
+        model_turn();
+    if (w.shares && one_in(20)) { /* from where it asks the next time */
+        w.player->trial.turns = true;
+        w.player->trial.shares = one_in(2);
+    }
     bool is_empty = !w.threads && !w.has_left && !w.in_socket; /* most often, and the call is slow */
     errno = EAGAIN;
     ssize_t got = is_empty ? -1 : __real_recv(end, to, nbytes, flags);
@@ -229,8 +233,9 @@ static void begin(uint64_t seed, bool threads)
     if (w.is_profiled && sdi_player_profiled(w.player, 1 + below(40)))
         broken("there is no memory for a profile");
     make_members();
-    w.player->trial.until_ns = UINT64_MAX;
-    w.shares = !threads && one_in(2);
+    w.player->trial.until_ns = UINT64_MAX / 2;
+    w.player->trial.rest_ns = UINT64_MAX / 2;
+    w.shares = !threads && !w.offers_ring; /* a ring is asked in another place */
     w.is_long = one_in(60);
     w.calm = w.is_long || !one_in(3);
     w.num_queues = w.is_long ? 1 + below(2) : one_in(40) ? QUEUES : 1 + below(FEW_QUEUES);
@@ -258,9 +263,22 @@ static void begin(uint64_t seed, bool threads)
         *slot_at(n + 1) = (struct sdi_wire_slot){.status = 3};
 }
 
+/* What is tried is told of commands, and of their ends unless others see to these. */
+static void check_trial(void)
+{
+    const struct trial *trial = &w.player->trial;
+    bool is_used = false;
+    for (unsigned n = 0; n < STREAMS_MAX; n++)
+        is_used |= trial->used[n] != 0;
+    if (w.player->num_streams > 1 && w.replays && !w.has_failed && !is_used)
+        broken("nothing was said of commands that were executed");
+    counted[TRIED] += is_used && trial->ended_ns;
+}
+
 static void end(void)
 {
     counted[COMMANDS_SENT] += w.num_commands;
+    check_trial();
     for (uint32_t op = 0; op < OPS_COUNT; op++)
         for (uint32_t why = PLAYED; why < WHY_COUNT; why++)
             counted[why == PLAYED ? RECORDS_PLAYED : RECORDS_LEFT] += sdi_player_records(w.player, op, why);

@@ -245,7 +245,8 @@ struct world {
     uint64_t runs;
     uint32_t num_profiled, most_nodes; /* most: in flight at a time */
     uint64_t turn_ns, logged_ns[QUEUES]; /* ends of the newest turn and commands in the profile */
-    bool shares; /* queues share a stream now and then */
+    bool shares, is_shared; /* queues share a stream now and then; and now */
+    uint64_t replays;       /* of recordings */
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */
 };
 
@@ -256,7 +257,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, SHARED, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, SHARED, TRIED, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -294,7 +295,7 @@ void client_look(void);
 void client_leave(void);
 
 void model_queue(unsigned queue, bool is_playable);
-void model_shares(bool shared);
+void model_turn(void);
 void model_issue(const struct planned *, unsigned lane);
 bool model_is_awaited(const struct command *);
 struct sent *model_pass(uint64_t consumed, const char *record, size_t nbytes);

@@ -160,6 +160,7 @@ static void take(struct command *c, struct recorded *as)
         w.taken += c->carried;
     as->runs++;
     as->newest = c;
+    w.replays++;
     w.running = as;
     w.current_command = c;
     w.next_op = 0;
@@ -179,7 +180,7 @@ static void check_whole(void)
 /* The stream of each member that a queue's commands go to. */
 static unsigned stream_now(unsigned queue)
 {
-    return w.player->is_shared ? 0 : w.stream_of[queue];
+    return w.is_shared ? 0 : w.stream_of[queue];
 }
 
 /* The player is behind a record of which the driver was told nothing. */
@@ -212,13 +213,18 @@ static void pass(const struct sent *s, bool is_last)
     take(c, found);
 }
 
-/* Queues share a stream from here on, or no longer do: behind all that the player has taken. */
-void model_shares(bool shared)
+/* The player asks for more: all that it had is taken, and from here on queues share a stream, or no longer do. */
+void model_turn(void)
 {
+    const struct trial *trial = &w.player->trial;
+    if (trial->turns && !w.player->attempt)
+        broken("streams were to be shared, or no longer, and are not");
+    if (w.is_shared == w.player->is_shared)
+        return;
     while (w.passed < w.num_sent && w.sent[w.passed].end <= w.received - (w.player->tail - w.player->head))
         pass(&w.sent[w.passed++], false);
-    counted[SHARED] += shared != w.player->is_shared;
-    streams_share(w.player, shared);
+    counted[SHARED]++;
+    w.is_shared = w.player->is_shared;
 }
 
 /* The player has read `consumed` bytes of the stream, the last ones of which are the record, if it returned one. */
