@@ -188,6 +188,45 @@ def writes_of_what_may_not_be_read_yet_carry_nothing(cl: Cl) -> None:
     assert [r["carried_nbytes"] + r["staged_at"] for r in cl.records("WRITE")] == [0, 0, 0, 0]
 
 
+def writes_of_what_is_mapped_carry_it_once_it_is_there(cl: Cl) -> None:
+    context = cl.context()
+    queue, other = cl.queue(context), cl.queue(context)
+    hold, go = hold_and_let_go(cl, context)
+    buffer, source = cl.buffer(context, 1 << 16), cl.buffer(context, 1 << 16, COPY_HOST_PTR, DATA * 16)
+    third = cl.buffer(context, 64, COPY_HOST_PTR, b"third" * 12 + b"____")
+    for each in (buffer, source, third):
+        cl.read(queue, each, 1)
+
+    def carried(at: int, nbytes: int, to: c_void_p = buffer, through: c_void_p = other) -> int:
+        """How many bytes a write of these brings with it."""
+        cl.check(cl.clEnqueueWriteBuffer(through, to, 0, 0, nbytes, c_void_p(at), 0, None, None))
+        cl.check(cl.clFinish(through))
+        found = cl.last("WRITE")
+        return found["carried_nbytes"] + (nbytes if found["staged_at"] else 0)
+
+    mapped = cl.make("clEnqueueMapBuffer", queue, source, 1, READ | WRITE, 4096, 8192, 0, None, None)
+    assert carried(mapped, 100) == 100 and carried(mapped + 4096, 4096) == 4096
+    assert carried(mapped, 8192) == 8192, "all of it"
+    assert cl.read(other, buffer, 8192) == (DATA * 16)[4096:12288]
+    ctypes.memmove(mapped, b"written", 7)
+    assert carried(mapped, 8) == 8
+    assert cl.read(other, buffer, 7) == b"written"
+    assert carried(mapped + 1, 8192) == carried(mapped - 1, 8) == 0, "not mapped"
+    assert carried(mapped, 8, source) == 0, "it is the same buffer"
+    # What brings bytes there is under way, in another queue.
+    cl.launch(queue, hold)
+    into = cl.event_of("clEnqueueReadBuffer", queue, third, 0, 0, 64, c_void_p(mapped), 0, None)
+    assert carried(mapped + 4096, 8) == 0
+    cl.launch(other, go)
+    assert cl.wait(into) == 0
+    assert carried(mapped, 8) == 8
+    assert cl.read(other, buffer, 8) == b"thirdthi"
+    cl.check(cl.clEnqueueUnmapMemObject(queue, source, c_void_p(mapped), 0, None, None))
+    assert carried(mapped, 8) == 0, "no longer"
+    cl.check(cl.clFinish(queue))
+    cl.check(cl.clFinish(other))
+
+
 def staged_bytes_go_to_the_front_again_once_they_are_taken(cl: Cl) -> None:
     """More than there is room for, row by row too, and the client waits where the service is behind."""
     context = cl.context()
@@ -708,6 +747,7 @@ PROGRAMS = (
     unmapping_ends_the_mapping_of_its_queue,
     small_writes_are_not_waited_for_unless_copies_are_before_them,
     writes_of_what_may_not_be_read_yet_carry_nothing,
+    writes_of_what_is_mapped_carry_it_once_it_is_there,
     bad_ranges_have_their_codes,
     a_migration_to_the_host_says_which_bytes_and_any_other_is_a_marker,
     a_hint_to_amds_drivers_is_taken_and_other_unknown_flags_are_not,

@@ -141,7 +141,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         } else if (!is_over) {
             command->queue->is_idle = false;
             if (command->shows)
-                command->queue->shows_id = command->id;
+                sdi_queue_shows(command->queue, command->id);
             command->queue->last_id = command->id;
             command->queue->gate = command->gate;
             command->queue->bar = command->bar;
@@ -204,12 +204,33 @@ cl_int sdi_enqueue_using(struct sdi_record *record, cl_command_queue queue, cl_u
     return status;
 }
 
+static unsigned num_showing; /* queues; client lock */
+
+static void forget_showing(void)
+{
+    num_showing = 0;
+}
+
+SDI_AT_FORK(forget_showing)
+
+void sdi_queue_shows(cl_command_queue queue, uint64_t id)
+{
+    num_showing += !queue->shows_id && id;
+    num_showing -= queue->shows_id && !id;
+    queue->shows_id = id;
+}
+
+bool sdi_any_shows(void)
+{
+    return num_showing != 0;
+}
+
 void sdi_queue_reached(cl_command_queue queue, uint64_t id)
 {
     if (queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
         return;
     if (id >= queue->shows_id)
-        queue->shows_id = 0;
+        sdi_queue_shows(queue, 0);
     if (id == queue->last_id)
         queue->is_idle = true;
 }

@@ -79,10 +79,12 @@ static void forget_mapping(struct sdi_mapping *mapping)
 }
 
 /* The application may end it from now on; `mapped`: see `struct sdi_mapping`. */
-static void finish_mapping(struct sdi_mapping *mapping, cl_event mapped)
+static void finish_mapping(const struct sdi_buffer *root, struct sdi_mapping *mapping, cl_event mapped)
 {
     sdi_lock();
     mapping->is_made = true;
+    if (!root->is_region && !root->host_ptr)
+        sdi_mapping_list(mapping);
     mapping->mapped = mapped;
     if (mapped)
         sdi_hold(mapped);
@@ -175,7 +177,7 @@ void *sdi_map(cl_command_queue queue, cl_mem buffer, cl_uint type, bool blocking
         drop_mapping(buffer, mapping);
         return sdi_fail(errcode_ret, status);
     }
-    finish_mapping(mapping, is_awaited ? *wanted : NULL);
+    finish_mapping(root, mapping, is_awaited ? *wanted : NULL);
     if (own)
         sdi_release(own, SDI_EVENT, CL_INVALID_EVENT);
     sdi_succeed(errcode_ret);

@@ -24,16 +24,26 @@ static int follow(struct sdi_transfer *transfer, const struct sdi_command *comma
     return done > 0 ? CL_SUCCESS : done; /* the bytes are where they belong, whatever became of the service */
 }
 
-/* Whether the bytes of a write may be read before anybody is told: they are there.  Those of a mapping (in the arena)
- * may yet be on their way there. */
+/* Client lock held.  Whether what is there in the arena is what the application sees and nobody else writes: of a mapping,
+ * whose bytes may yet be on their way there. */
+static bool is_there_in_arena(const struct sdi_transfer *transfer)
+{
+    const size_t nbytes = (transfer->region[2] - 1) * transfer->host_slice + (transfer->region[1] - 1) * transfer->host_row
+        + transfer->region[0];
+    const size_t at = (size_t)(transfer->host - transfer->root->bytes);
+    const bool is_itself = at < transfer->root->nbytes || -at < nbytes;
+    return !is_itself && !sdi_any_shows() && sdi_is_mapped(transfer->host, nbytes);
+}
+
+/* Whether the bytes of a write may be read before anybody is told: they are there. */
 static bool may_read(const struct sdi_record *record, const struct sdi_transfer *transfer)
 {
     const struct sdi_rec_write *body = (const struct sdi_rec_write *)record->at;
-    if (body->op != SDI_OP_WRITE || body->num_waits
-        || (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena < sdi_session.arena_nbytes)
+    if (body->op != SDI_OP_WRITE || body->num_waits)
         return false;
+    const bool is_in_arena = (uintptr_t)transfer->host - (uintptr_t)sdi_session.arena < sdi_session.arena_nbytes;
     sdi_lock(); /* what is to be written may itself have to be read first, or be made by the application until then */
-    bool is_there = !sdi_pending_reads() && !sdi_events_unset();
+    bool is_there = !sdi_pending_reads() && !sdi_events_unset() && (!is_in_arena || is_there_in_arena(transfer));
     sdi_unlock();
     return is_there;
 }

@@ -132,7 +132,7 @@ cl_int sdi_clFinish(cl_command_queue queue)
     sdi_lock();
     sdi_slot_release(command.slot);
     if (status >= 0 && queue->shows_id < command.id)
-        queue->shows_id = 0;
+        sdi_queue_shows(queue, 0);
     if (status >= 0 && queue->last_id == command.id)
         queue->is_idle = true;
     sdi_unlock();

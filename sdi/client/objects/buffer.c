@@ -231,8 +231,41 @@ cl_mem sdi_clCreateSubBuffer(cl_mem whole, cl_ulong flags, cl_uint type, const v
 
 SDI_COUNTED(MemObject, cl_mem, SDI_BUFFER, CL_INVALID_MEM_OBJECT)
 
+static struct sdi_mapping *listed; /* newest first; client lock */
+
+static void forget_listed(void)
+{
+    listed = NULL;
+}
+
+SDI_AT_FORK(forget_listed)
+
+void sdi_mapping_list(struct sdi_mapping *mapping)
+{
+    mapping->is_listed = true;
+    mapping->after = listed;
+    if (listed)
+        listed->before = mapping;
+    listed = mapping;
+}
+
+bool sdi_is_mapped(const char *at, size_t nbytes)
+{
+    for (const struct sdi_mapping *m = listed; m; m = m->after)
+        if (at >= m->pointer && (size_t)(at - m->pointer) <= m->box.end - m->box.offset
+            && nbytes <= m->box.end - m->box.offset - (size_t)(at - m->pointer))
+            return true;
+    return false;
+}
+
 void sdi_mapping_free(struct sdi_mapping *mapping)
 {
+    if (mapping->before)
+        mapping->before->after = mapping->after;
+    else if (mapping->is_listed && listed == mapping)
+        listed = mapping->after;
+    if (mapping->after)
+        mapping->after->before = mapping->before;
     if (mapping->mapped)
         sdi_unhold(mapping->mapped);
     free(mapping);

@@ -24,6 +24,8 @@ struct sdi_mapping {
     bool is_made;    /* the application may end it: until then it is the call's that makes it */
     const void *queue; /* by which it was made, and the thread; nothing but a hint */
     pthread_t thread;
+    struct sdi_mapping *before, *after; /* among those of `sdi_is_mapped` */
+    bool is_listed;
 };
 
 /* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers
@@ -82,6 +84,10 @@ cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes);
 static inline void sdi_named(cl_mem buffer) { __atomic_store_n(&buffer->root->is_unnamed, false, __ATOMIC_RELAXED); }
 /* Client lock held. */
 void sdi_mapping_free(struct sdi_mapping *mapping);
+/* Client lock held.  It is one of a buffer of which the application knows the bytes only while it is mapped. */
+void sdi_mapping_list(struct sdi_mapping *mapping);
+/* Client lock held.  Whether the application may look at `nbytes` of the arena because they are mapped, by one such. */
+bool sdi_is_mapped(const char *at, size_t nbytes);
 
 /* Whether an image may be bound to a kernel's argument: its type, and what the kernel may do with it. */
 bool sdi_image_fits(cl_mem image, const struct sdi_argument *argument);
