@@ -59,6 +59,17 @@ class Looked(HeldTicket):
             self.look()
 
 
+def test_it_is_not_empty_while_what_it_held_is_on_its_way_to_the_driver() -> None:
+    """Another thread brings it there, which may be interrupted on its way."""
+    found: list[bool] = []
+    hold = Hold("one", "order", lambda _ticket: not found.append(hold.is_empty()))  # type: ignore[func-returns-value]
+    blocker = Ticket()
+    hold.add(HeldTicket(None, hold, list, (blocker,), None), [blocker])
+    assert not hold.is_empty()
+    blocker.complete()
+    assert found == [False] and hold.is_empty()
+
+
 def test_what_comes_while_an_operation_completes_is_not_held_back_for_ever() -> None:
     order = object()
     one, other = Lane(order), Lane(order)

@@ -94,8 +94,13 @@ class CudaLane:
                 channel.mark()
 
     def is_idle(self) -> bool:
-        """Whether all that was issued is done."""
-        return self.hold.is_empty() and not any(channel.pending for channel in self.channels)
+        """Whether all that was asked for is done.
+
+        In the order in which an operation comes from one to the next, as other threads bring it on meanwhile.
+        """
+        if not self.hold.is_empty() or any(channel.given for channel in self.channels):
+            return False
+        return not any(channel.pending for channel in self.channels)
 
     def ask(self) -> None:
         """See ``Pollable``."""

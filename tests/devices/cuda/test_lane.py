@@ -120,6 +120,24 @@ def test_what_waits_for_a_blocking_copy_starts_when_that_is_issued(members: list
     assert members[1].ran == ["launch"]
 
 
+def test_a_member_is_not_idle_while_its_thread_has_a_copy_to_make(members: list[Member]) -> None:
+    own, begun, go_on = members[0], threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+
+    first = own.lane.issue(own.copies, wait, (), MEASURED, is_blocking=True)
+    second = own.copy("second")
+    assert begun.wait(PATIENCE_S) and not own.copies.pending and not own.lane.is_idle()
+    go_on.set()
+    finish(first)
+    finish(second)
+    deadline = time.monotonic() + PATIENCE_S
+    while not own.lane.is_idle():
+        assert time.monotonic() < deadline
+
+
 def test_tickets_complete_in_the_order_of_their_dependencies(members: list[Member]) -> None:
     order: list[str] = []
     for _ in range(200):
