@@ -298,15 +298,16 @@ class VirtualDevice:
         return ticket
 
     def _copies_of(self, buffer: VirtualBuffer, over: ByteRange) -> dict[int, list[Bytes]]:
-        """By member of this machine, what of ``over`` it has a copy of, as the host does."""
+        """By member of this machine, what of ``over`` it has a copy of, as the host does and nobody else."""
         memory = self._memory
         found: dict[int, list[Bytes]] = {}
-        if over.nbytes > COPY_MAX_NBYTES or memory.memories.pooled is not None:
+        if over.nbytes > COPY_MAX_NBYTES or memory.memories.pooled_allocation(buffer) is not None:
             return found
+        near = [member for member in memory.members if not memory.devices[member].capabilities.node]
+        alone = {1 << HOST | 1 << member_memory(member): member for member in near}
         for part, held, _ in buffer.directory.holders(over):
-            for member in memory.members if held & 1 << HOST and held != 1 << HOST else ():
-                if held >> member_memory(member) & 1 and not memory.devices[member].capabilities.node:
-                    found.setdefault(member, []).append(part)
+            if (member := alone.get(held)) is not None:
+                found.setdefault(member, []).append(part)
         return found
 
     def _renew(

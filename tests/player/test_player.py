@@ -15,7 +15,9 @@ import pytest
 from sdi.appends import COPIES_MAX_NBYTES
 from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Launch
+from sdi.devices.base import Device
 from sdi.devices.issue import Issue
+from sdi.devices.pooled import PooledMemory
 from sdi.errors import ClError, Status
 from sdi.launch.kernel import LaunchPlan
 from sdi.partition.balance import Balance, ShareEpoch
@@ -27,6 +29,7 @@ from sdi.vmem.buffer import VirtualBuffer
 from sdi.wire.records import NoticeKind, Op
 from tests.service.conftest import Serve
 from tests.service.wire_client import WireClient
+from tests.vmem.test_pooled import pool_of
 
 SOURCE = """
 kernel void advance(global int *a, int factor, float shift)
@@ -355,11 +358,16 @@ def test_writes_before_launches_are_replayed(serve: Serve, members: int, stages:
 
 
 @pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])
-@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("members", "pool"),
+    [(1, None), (1, pool_of), (2, None), (2, pool_of), (3, None)],
+    ids=["1", "1 pooled", "2", "2 pooled", "3"],
+)
 def test_members_that_have_a_copy_get_what_is_written_before_the_launch_that_wants_it(
-    serve: Serve, members: int, stages: bool
+    serve: Serve, members: int, pool: Callable[[Sequence[Device]], PooledMemory] | None, stages: bool
 ) -> None:
-    loop = Loop(serve(members, plays=True))
+    """Also where they have memory together, as all images of GPUs do."""
+    loop = Loop(serve(members, plays=True, pool=pool))
     loop.stages = stages
     loop.rounds(6)
     memory = loop.client.session._memory
@@ -380,6 +388,38 @@ def test_members_that_have_a_copy_get_what_is_written_before_the_launch_that_wan
     assert loop.replayed(loop.mix) == 1
     loop.check()
     assert memory.moved.host_to_member - sent == 4 * ITEMS, "it was there"
+
+
+def test_what_several_members_have_a_copy_of_goes_to_those_that_want_it(serve: Serve) -> None:
+    """Who had it once may never want it again."""
+    loop = Loop(serve(2, plays=True))
+    client, memory = loop.client, loop.client.session._memory
+    expected = loop.truth[0].copy()
+
+    def sent_by_write(value: int) -> int:
+        client.finish()
+        before = memory.moved.host_to_member
+        client.put(loop.b, struct.pack("<i", value), offset=120)
+        client.finish()
+        return memory.moved.host_to_member - before
+
+    def pick(value: int, items: int) -> int:
+        """How many bytes a launch on so many items takes along that adds ``value``, which was written."""
+        before = memory.moved.host_to_member
+        arguments = [(loop.a, 0), (loop.b, 0), struct.pack("<i", 30)]
+        client.launch(loop.build, arguments, [items], [16], kernel_index=FROM)
+        client.finish()
+        expected[:items] += value
+        return memory.moved.host_to_member - before
+
+    pick(0, ITEMS)
+    for value in range(1, 12, 2):
+        assert sent_by_write(value) == 0
+        assert pick(value, 16) == 4, "on the one that runs the only group"
+        assert sent_by_write(value + 1) == 4, "it alone had a copy"
+        assert pick(value + 1, ITEMS) == 4, "the other one"
+    found = np.frombuffer(client.read(loop.a, 4 * ITEMS), np.int32)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.polling import Polling
+from sdi.devices.pooled import PooledMemory
 from sdi.launch.launcher import SplitMode
 from sdi.launch.profiling import opening
 from sdi.profile.record.recorder import Recorder
@@ -35,6 +37,7 @@ def serve() -> Iterator[Serve]:
             balance: Balance = ("off", 0),
             profile: Path | None = None,
             is_image: bool = True,
+            pool: Callable[[Sequence[Device]], PooledMemory] | None = None,
         ) -> WireClient:
             polling = Polling()
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes), polling)
@@ -48,6 +51,7 @@ def serve() -> Iterator[Serve]:
                 recorder=recorder,
                 polling=polling,
                 is_image=is_image,
+                pooled=None if pool is None else pool(devices),
             )
             return stack.enter_context(client)
 
