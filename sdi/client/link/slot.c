@@ -11,7 +11,7 @@
 
 enum {
     WAIT_NS = 100 * 1000 * 1000,
-    SPIN_NS = 20000,   /* to be woken takes about as long */
+    SPIN_NS = 100000,  /* to be woken takes a fifth of that; so long most that is waited for takes at least */
     LOOKS = 64,        /* before others may run */
     SPARE_CORES = 4,
 };
