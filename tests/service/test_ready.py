@@ -19,7 +19,7 @@ import pytest
 from sdi.devices.cuda import driver
 from sdi.errors import DeviceFailed
 from sdi.service.handover import HandoverError
-from sdi.service.ready import _is_awaited, _next_application, begin_cuda, is_like, receive
+from sdi.service.ready import Applicant, _is_awaited, _next_application, begin_cuda, is_like, receive
 
 TEXT = b"4096\x00200000000000\x00A=1\x00B=x=y\x00=C\x00D\x00"
 _PR_SET_NO_NEW_PRIVS = 38
@@ -150,63 +150,63 @@ def test_cudas_driver_is_begun_or_the_process_is_nobodys(
         assert begin_cuda() is has_begun
 
 
-def test_who_no_longer_waits_is_passed_over() -> None:
+@pytest.fixture
+def place() -> Iterator[tuple[socket.socket, int, list[str]]]:
+    """Where applicants ask, what ends who waits there, and the command that asks."""
+    name = f"sdi-test-{secrets.token_hex(8)}"
+    ends, here = os.pipe()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        yield listener, ends, [sys.executable, "-I", "-c", APPLICANT, name]
+    os.close(ends)
+    os.close(here)
+
+
+EARLY = {"OPENBLAS_NUM_THREADS": "1"}
+
+
+def let_go(asked: Applicant, answer: int) -> None:
+    """It waits no longer."""
+    asked.close()
+    os.close(answer)
+
+
+def test_who_no_longer_waits_is_passed_over(place: tuple[socket.socket, int, list[str]]) -> None:
     """It has a service of its own meanwhile."""
-    name = f"sdi-test-{secrets.token_hex(8)}"
-    ends, here = os.pipe()
-    command = [sys.executable, "-I", "-c", APPLICANT, name]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(f"\0{name}")
-        listener.listen()
-        with subprocess.Popen(
-            [*command, "away"], env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as away:
-            assert away.stdout is not None and away.stdout.readline()
-            with subprocess.Popen([*command, "free"], env={}) as applicant:
-                asked, answer = _next_application(listener, ends, {"OPENBLAS_NUM_THREADS": "1"}, False)
-                assert asked.pid == applicant.pid
-                asked.close()
-                os.close(answer)
-            away.communicate()
-    os.close(ends)
-    os.close(here)
-
-
-def test_who_has_gone_before_its_turn_is_passed_over() -> None:
-    name = f"sdi-test-{secrets.token_hex(8)}"
-    ends, here = os.pipe()
-    command = [sys.executable, "-I", "-c", APPLICANT, name]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(f"\0{name}")
-        listener.listen()
-        subprocess.run([*command, "gone"], env={}, timeout=60, check=True)
+    listener, ends, command = place
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([*command, "away"], env={}, **pipes) as away:  # type: ignore[call-overload]
+        assert away.stdout is not None and away.stdout.readline()
         with subprocess.Popen([*command, "free"], env={}) as applicant:
-            asked, answer = _next_application(listener, ends, {"OPENBLAS_NUM_THREADS": "1"}, True)
+            asked, answer = _next_application(listener, ends, EARLY, False)
             assert asked.pid == applicant.pid
-            asked.close()
-            os.close(answer)
-    os.close(ends)
-    os.close(here)
+            let_go(asked, answer)
+        away.communicate()
+
+
+def test_who_has_gone_before_its_turn_is_passed_over(place: tuple[socket.socket, int, list[str]]) -> None:
+    listener, ends, command = place
+    subprocess.run([*command, "gone"], env={}, timeout=60, check=True)
+    with subprocess.Popen([*command, "free"], env={}) as applicant:
+        asked, answer = _next_application(listener, ends, EARLY, True)
+        assert asked.pid == applicant.pid
+        let_go(asked, answer)
 
 
 @pytest.mark.parametrize("has_cuda", [False, True])
-def test_who_has_few_addresses_gets_none_that_has_cudas_driver(has_cuda: bool) -> None:
-    name, early = f"sdi-test-{secrets.token_hex(8)}", {"OPENBLAS_NUM_THREADS": "1"}
-    ends, here = os.pipe()
-    command = [sys.executable, "-I", "-c", APPLICANT, name]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, ThreadPoolExecutor(1) as beside:
-        listener.bind(f"\0{name}")
-        listener.listen()
-        found = beside.submit(_next_application, listener, ends, early, has_cuda)
+def test_who_has_few_addresses_gets_none_that_has_cudas_driver(
+    place: tuple[socket.socket, int, list[str]], has_cuda: bool
+) -> None:
+    listener, ends, command = place
+    with ThreadPoolExecutor(1) as beside:
+        found = beside.submit(_next_application, listener, ends, EARLY, has_cuda)
         if has_cuda:
             subprocess.run([*command, "limited"], env={}, timeout=60, check=True)  # until it is refused
         with subprocess.Popen([*command, "free" if has_cuda else "limited"], env={}) as applicant:
             asked, answer = found.result()
             assert (asked.pid, asked.arguments[0]) == (applicant.pid, "4096")
-            asked.close()
-            os.close(answer)
-    os.close(ends)
-    os.close(here)
+            let_go(asked, answer)
 
 
 @pytest.mark.parametrize(("word", "expected"), [(b"y", True), (b"", False)])

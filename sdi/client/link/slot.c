@@ -11,7 +11,7 @@
 
 enum {
     WAIT_NS = 100 * 1000 * 1000,
-    SPIN_NS = 100000,  /* to be woken takes a fifth of that; so long most that is waited for takes at least */
+    SPIN_NS = 100000,  /* most that is waited for in a loop takes less; to be woken takes 20 us */
     LOOKS = 64,        /* before others may run */
     SPARE_CORES = 4,
 };
