@@ -39,7 +39,8 @@ class Configuration:
     """An image: how many members, which of them is slow, whether launches are verified, which protocol.
 
     ``limit_nbytes``: what each member may hold, so small that many launches need chunks; 0 for no limit.
-    ``seed``: of cuts anywhere, which change now and then; 0 for equal shares.
+    ``seed``: of cuts anywhere, which change now and then; 0 for equal shares.  ``pooled``: the members have
+    memory together, as all images of GPUs do.
     """
 
     members: int
@@ -48,17 +49,19 @@ class Configuration:
     coherence: str = "lazy"
     limit_nbytes: int = 0
     seed: int = 0
+    pooled: bool = False
 
     def __str__(self) -> str:
         late = "" if self.delayed is None else f"-member{self.delayed}-late"
         limited = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
         host = "-host" * (self.coherence == "host")
-        shares = f"-shares{self.seed}" if self.seed else ""
+        shares = f"-shares{self.seed}" * (self.seed > 0) + "-pooled" * self.pooled
         return f"N{self.members}{late}{'-verified' * self.verified}{host}{limited}{shares}"
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
-        late = {} if self.delayed is None else {"SDI_TEST_MEMBERS": hooks(late=self.delayed)}
+        is_usual = self.delayed is None and not self.pooled
+        late = {} if is_usual else {"SDI_TEST_MEMBERS": hooks(late=self.delayed, pooled=self.pooled)}
         verify = {"SDI_VERIFY": "1"} if self.verified else {}
         if self.limit_nbytes:
             verify["SDI_MEMBER_MEMORY"] = str(self.limit_nbytes)
@@ -76,7 +79,7 @@ class Configuration:
 
 CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
     Configuration(3, delayed=1),
-    Configuration(3, limit_nbytes=32 << 10),
+    Configuration(3, limit_nbytes=32 << 10, pooled=True),
     Configuration(3, coherence="host", limit_nbytes=32 << 10),
     Configuration(4, verified=True, seed=2),
 ]

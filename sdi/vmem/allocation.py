@@ -82,7 +82,15 @@ class Placement:
         """
         self.placed.clock += 1
         kept = _kept(images)
-        for attempt in range(_ATTEMPTS):
+        waits: list[Ticket]
+        for attempt in range(2 * _ATTEMPTS):
+            if attempt == _ATTEMPTS:  # room was made of places that are wanted, again and again
+                waits = []
+                if not self._unshare(waits, issue, self.placed.clock - 1):
+                    break
+                if waits:
+                    self._events.holds += 1
+                    return waits
             missing: dict[int, list[tuple[VirtualBuffer, ByteRange]]] = {}
             for buffer, member, over in wanted:
                 allocation = buffer.allocations[member]
@@ -95,7 +103,7 @@ class Placement:
                 for heap in self.heaps:
                     heap.tight = False
                 return self._reserve_images(wanted, images, kept, issue)
-            waits: list[Ticket] = []
+            waits = []
             for member, parts in missing.items():
                 if attempt and not self.heaps[member].tight:
                     self._eviction.trim(member, wanted, issue)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from sdi.devices.base import Device
 from sdi.devices.discover import MemberSettings, open_members
-from sdi.devices.handles import HostBytes
 from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
@@ -23,6 +20,7 @@ from sdi.vmem.accounting import Events
 from sdi.wire.records import ARENA_NBYTES, SHARED_ADDRESSES, Op
 from tests.devices.testing.faulty import LosingDevice
 from tests.devices.testing.hooks import hooks
+from tests.devices.testing.pool import Elsewhere, pool_of
 from tests.service.wire_client import WireClient
 
 SOURCE = """
@@ -35,52 +33,12 @@ __kernel void put(__global int *table, __global const int *where, int by) {
     table[where[i]] += by + i;
 }
 __kernel void grow(__global int *p) { p[get_global_id(0)] += 7; }
+__kernel void join(__global int *a, __global const int *b) { a[get_global_id(0)] += b[get_global_id(0)]; }
 """
-PICK, PUT, GROW = range(3)
+PICK, PUT, GROW, JOIN = range(4)
 LIMIT_NBYTES = 2 << 20
 COUNT, LOCAL, PICKED = 3 << 18, 64, 1 << 14
 _MAP_FIXED_NOREPLACE = 0x100000
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """Memory at addresses that the application knows, and has other memory at: as GPUs have."""
-
-    address: int
-
-    def view(self, over: ByteRange) -> HostBytes:
-        """The bytes for those of the arena."""
-        return memoryview((ctypes.c_char * over.nbytes).from_address(self.address + over.start)).cast("B")
-
-
-def pool_of(members: Sequence[Device], elsewhere: Elsewhere | None = None) -> PooledMemory:
-    """Host memory that all members map, with as much taken from each as if a part lay there.
-
-    It is ``elsewhere``, or anywhere.
-    """
-
-    def reserve(nbytes: int, address: int) -> bool:
-        return not address or (elsewhere is not None and elsewhere.address == address)
-
-    def share(nbytes: int) -> int:
-        return -(-nbytes // len(members) // 4096) * 4096
-
-    def make(over: ByteRange) -> PooledBytes:
-        nbytes = over.nbytes
-        taken = [member.allocate(share(nbytes)) for member in members]
-        host: HostBytes = memoryview(mmap.mmap(-1, nbytes)).cast("B")
-        if elsewhere is not None:
-            host = elsewhere.view(over)
-        views = tuple(member.allocate(host) for member in members)
-
-        def free() -> None:
-            for member, view, part in zip(members, views, taken, strict=True):
-                member.free(view)
-                member.free(part)
-
-        return PooledBytes(views, nbytes, free)
-
-    return PooledMemory(members, make, share, reserve)
 
 
 @contextmanager
@@ -167,6 +125,22 @@ def test_what_all_share_goes_where_members_need_the_room(is_told_late: bool) -> 
         client.send(Op.RELEASE_BUFFER, tables)
         client.finish()
         assert pool_of_session(client).memory.in_use == 0
+
+
+def test_what_all_share_goes_where_the_places_of_one_launch_need_the_room() -> None:
+    """Each of them has room if the other one goes, so nobody says that there is none."""
+    with image() as client:
+        build, status, _ = client.build(SOURCE)
+        assert status == 0
+        table, out = client.buffer(np.zeros(COUNT, np.int32).tobytes()), client.buffer(4 * PICKED)
+        arguments = [(table, 0), (out, 0), np.uint32(COUNT).tobytes()]
+        assert client.wait(client.launch(build, arguments, [PICKED], [LOCAL], PICK)) == 0
+        assert events(client).shared == 1
+        values = np.arange(COUNT * 9 // 10 // LOCAL * LOCAL, dtype=np.int32)
+        pair = [(client.buffer(values.tobytes()), 0) for _ in range(2)]
+        for _ in range(2):
+            assert client.wait(client.launch(build, pair, [len(values)], [LOCAL], JOIN)) == 0
+        assert np.array_equal(read(client, pair[0][0], len(values)), 3 * values)
 
 
 def test_memory_of_all_that_is_refused_is_not_asked_for_again_and_takes_no_places_away() -> None:

@@ -1,4 +1,6 @@
-"""What ``SDI_TEST_MEMBERS`` loads: members that are late, fail, are slow, are lost or go through streams."""
+"""What ``SDI_TEST_MEMBERS`` loads: members that are late, fail, are slow, are lost, go through streams, or
+have memory together.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import sys
 from pathlib import Path
 
 from sdi.devices.base import Device
+from sdi.devices.discover import register
 
 ROOT = str(Path(__file__).resolve().parents[3])
 if ROOT not in sys.path:  # in a service, which has no other folders than Python's own
@@ -13,6 +16,7 @@ if ROOT not in sys.path:  # in a service, which has no other folders than Python
 
 from tests.devices.testing.faulty import FaultyDevice, LosingDevice  # noqa: E402
 from tests.devices.testing.late import DelayedDevice  # noqa: E402
+from tests.devices.testing.pool import PoolSource  # noqa: E402
 from tests.devices.testing.slow import SlowedDevice  # noqa: E402
 from tests.devices.testing.streamed import StreamedDevice  # noqa: E402
 
@@ -24,16 +28,18 @@ def hooks(
     lost: tuple[int, int] | None = None,
     signals: bool = False,
     late: int | None = None,
+    pooled: bool = False,
 ) -> str:
     """The setting.
 
     ``faulty``: a member and the kernel whose launches fail there; ``slowed``: a member and how many times as
     long its launches take; ``lost``: a member and how many operations it does before it is lost; ``signals``:
-    members of processes of a machine wait for each other's signals; ``late``: the member that is late.
+    members of processes of a machine wait for each other's signals; ``late``: the member that is late;
+    ``pooled``: all have memory together.
     """
     given = {"faulty": faulty, "slowed": slowed, "lost": lost}
     words = [f"{name}={of[0]}:{of[1]}" for name, of in given.items() if of is not None]
-    words += ["signals="] * signals
+    words += ["signals="] * signals + ["pooled=0"] * pooled
     words += [f"late={late}"] if late is not None else []
     return f"{Path(__file__).resolve()}:{','.join(words)}"
 
@@ -47,6 +53,8 @@ def wrap(member: Device, number: int, what: str) -> Device:
             member = StreamedDevice(member) if member.signals is None else member
         elif int(of) != number:
             continue
+        elif name == "pooled":
+            register(PoolSource())
         elif name == "faulty":
             member = FaultyDevice(member, value)
         elif name == "slowed":
