@@ -263,7 +263,7 @@ class VirtualDevice:
             if packed_at is not None:
                 return IssuedWork([], transfer, packed_at)
         if command.data:
-            return IssuedWork([self._write_carried(command, buffer, issue)])
+            return IssuedWork(self._write_carried(command, buffer, issue))
         player = self.player if command.written_ns and rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
         written = self._memory.write_host(buffer, rectangle.strided, transfer)
@@ -273,8 +273,12 @@ class VirtualDevice:
             player.keep_write(command, buffer, rectangle.bounds, 0, (), change)
         return IssuedWork([*waits, transfer]) if command.written_ns else IssuedWork(waits, transfer)
 
-    def _write_carried(self, command: Write, buffer: VirtualBuffer, issue: Issue) -> Ticket:
-        """The bytes came with the record: at once where nobody is at those of the arena."""
+    def _write_carried(self, command: Write, buffer: VirtualBuffer, issue: Issue) -> list[Ticket]:
+        """The bytes came with the record: at once where nobody is at those of the arena.
+
+        What it waits for includes the copies for members: if one fails, so does the command, since nothing
+        may be replayed on what that left.
+        """
         memory, over, data = self._memory, command.rectangle.strided, memoryview(command.data)
         player = self.player if command.rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
@@ -282,6 +286,7 @@ class VirtualDevice:
         target, source = to.of(memory.memories.host_view(buffer, over.bounds)), from_.of(data)
         waits = buffer.dependencies[HOST].before_write(over)
         ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
+        done = [ticket]
         hull = self._beside(buffer, over.bounds) if player is not None and player.is_on else None
         counted, slack = over.bounds, 0
         if hull is not None:
@@ -291,11 +296,11 @@ class VirtualDevice:
         if player is not None:
             if hull is not None:
                 buffer.directory.wrote(HOST, hull)
-            transfers = self._renew(buffer, copies, issue)
+            transfers = self._renew(buffer, copies, issue, done)
             change = _change(buffer, before)
             if change is not None:
                 player.keep_write(command, buffer, counted, slack, transfers, change)
-        return ticket
+        return done
 
     def _copies_of(self, buffer: VirtualBuffer, over: ByteRange) -> dict[int, list[Bytes]]:
         """By member of this machine, what of ``over`` it has a copy of, as the host does and nobody else."""
@@ -311,16 +316,19 @@ class VirtualDevice:
         return found
 
     def _renew(
-        self, buffer: VirtualBuffer, copies: Mapping[int, Sequence[Bytes]], issue: Issue
+        self,
+        buffer: VirtualBuffer,
+        copies: Mapping[int, Sequence[Bytes]],
+        issue: Issue,
+        done: list[Ticket],
     ) -> list[Transfer]:
         """Bring what the host wrote over to the members that had it: it goes while the application prepares
-        the launch that will want it, as on a single device.
+        the launch that will want it, as on a single device.  Adds to ``done``.
         """
         found: list[Transfer] = []
         for member, parts in copies.items():
             planned = self._memory.transfers.plan(buffer, member_memory(member), parts, False, issue.cause)
-            for transfer in planned:
-                self._memory.transfers.perform(transfer, issue)
+            done += [self._memory.transfers.perform(transfer, issue) for transfer in planned]
             self._memory.devices[member].flush()
             found += planned
         return found

@@ -166,8 +166,8 @@ class Transfers:
         view = PooledMemory.view(allocation.device_buffer, by - 1)
         return Place(view, -allocation.over.start, self._memories.devices[by - 1])
 
-    def perform(self, transfer: Transfer, issue: Issue, is_repeated: bool = False) -> None:
-        """Issue a copy, behind everything that conflicts with it; both places are there.
+    def perform(self, transfer: Transfer, issue: Issue, is_repeated: bool = False) -> Ticket:
+        """Issue a copy, behind everything that conflicts with it; both places are there.  What is done then.
 
         ``is_repeated``: it was planned for an earlier launch.
         """
@@ -209,6 +209,7 @@ class Transfers:
                 self.links.planned(source, target, nbytes)
             if not transfer.region.levels:
                 self.links.issued(source, target, nbytes, ticket)
+        return ticket
 
 
 def _in_parts(

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,21 +16,23 @@ import pytest
 from sdi.appends import COPIES_MAX_NBYTES
 from sdi.cells import STAGE_IN_USE, STAGE_RECYCLED
 from sdi.commands import Launch
-from sdi.devices.base import Device
+from sdi.devices.base import Device, Place
 from sdi.devices.issue import Issue
 from sdi.devices.pooled import PooledMemory
-from sdi.errors import ClError, Status
+from sdi.devices.ticket import Ticket, completed
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.kernel import LaunchPlan
 from sdi.partition.balance import Balance, ShareEpoch
 from sdi.partition.cost import Edges
 from sdi.player.face import Player
 from sdi.player.library import NO_RECORDING, PlayerReport, Told
+from sdi.region import Region
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.wire.records import NoticeKind, Op
+from tests.devices.testing.pool import pool_of
 from tests.service.conftest import Serve
 from tests.service.wire_client import WireClient
-from tests.vmem.test_pooled import pool_of
 
 SOURCE = """
 kernel void advance(global int *a, int factor, float shift)
@@ -388,6 +391,37 @@ def test_members_that_have_a_copy_get_what_is_written_before_the_launch_that_wan
     assert loop.replayed(loop.mix) == 1
     loop.check()
     assert memory.moved.host_to_member - sent == 4 * ITEMS, "it was there"
+
+
+@pytest.mark.logs("refused")
+def test_a_write_fails_with_its_copy_and_nothing_is_replayed_on_what_it_left(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launch that comes next would find that the member has the bytes."""
+    loop = Loop(serve(1, plays=True))
+
+    def once(number: int) -> None:
+        loop.put(np.arange(number, number + ITEMS, dtype=np.int32), first=0)
+        loop.mix()
+
+    loop.until_replayed(once, 2)
+    loop.player.changed()
+    loop.until_replayed(lambda _: loop.mix(), 1)
+    (member,) = loop.client.session._memory.devices
+    copy = member.copy
+
+    def refuse(source: Place, target: Place, region: Region, *more: Any) -> tuple[Ticket, Ticket]:
+        if source.device is not None:
+            return copy(source, target, region, *more)
+        failed = completed(DeviceFailed("member 0", "refused"))
+        return failed, failed
+
+    monkeypatch.setattr(member, "copy", refuse)
+    written = loop.put(np.arange(1000, 1000 + ITEMS, dtype=np.int32), first=0)
+    assert loop.client.wait(written) < 0
+    monkeypatch.undo()
+    assert loop.replayed(loop.mix) == 0
+    loop.check()
 
 
 def test_what_several_members_have_a_copy_of_goes_to_those_that_want_it(serve: Serve) -> None:
