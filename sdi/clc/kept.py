@@ -26,7 +26,9 @@ _ROOT = Path(__file__).resolve().parents[1]
 _FOLDERS = ("clc", "launch/programs", "sampling", "wire")
 _FILES_MAX = 4096
 """Applications may have hundreds of programs, and users several applications: some 60 KiB each."""
-_INCLUDE = re.compile(r"(?:include(?:_next)?|incbin|(?:#|%:|\?\?=)[^\r\n]*(?:import|embed))(?![A-Za-z0-9_$])")
+_INCLUDE = re.compile(
+    r"(?:include(?:_next)?|incbin|(?:#|%:|\?\?=)[^\r\n#]*(?:import|embed))(?![A-Za-z0-9_$])"
+)
 _SPLICE = re.compile(r"(?:\\|\?\?/)[ \t\v\f]*(?:\r\n?|\n\r?)")
 _SUFFIXES = (".py", ".h", ".txt", ".json")
 """Of sdi's sources: those that values depend on, beside all at the top."""

@@ -76,6 +76,8 @@ struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slo
     node->profiled = recording == NO_RECORDING ? 0 : p->recordings[recording].profiled;
     node->sequence = p->sequence++;
     node->submitted_ns = p->record_ns = sdi_player_now();
+    if (p->num_nodes == 1)
+        streams_paused(p, p->record_ns);
     struct queue *q = &p->queues[queue];
     if (q->last)
         p->nodes[q->last - 1].next = number;

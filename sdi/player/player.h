@@ -394,6 +394,7 @@ uint32_t stream_of(const struct sdi_player *, const struct queue *);
 uint32_t stream_for_queue(const struct sdi_player *);
 void streams_share(struct sdi_player *, bool shared);
 void streams_turn(struct sdi_player *, uint64_t now);
+void streams_paused(struct sdi_player *, uint64_t now);
 void streams_issued(struct sdi_player *, struct node *);
 void streams_completed(struct sdi_player *, const struct node *, uint64_t now);
 

@@ -160,9 +160,11 @@ void streams_turn(struct sdi_player *p, uint64_t now)
     t->began_ns = t->first_ns = now;
 }
 
-/* Time in which the application did something else is neither the window's nor the rest's. */
-static void leave_out_pause(struct trial *t, uint64_t now)
+/* A command came while there was none.  Time in which the application did something else is neither the window's nor the
+ * rest's. */
+void streams_paused(struct sdi_player *p, uint64_t now)
 {
+    struct trial *t = &p->trial;
     const uint64_t since = t->ended_ns > t->began_ns ? t->ended_ns : t->began_ns;
     if (now <= since || now - since < PAUSE_NS)
         return;
@@ -190,8 +192,6 @@ void streams_issued(struct sdi_player *p, struct node *node)
         }
     if (t->turns)
         return;
-    if (p->num_nodes == 1)
-        leave_out_pause(t, now);
     if (t->is_on && takes_long(t, now))
         keep(t, false, now);
     if (t->heart != node->recording + 1)

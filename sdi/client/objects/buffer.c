@@ -242,7 +242,6 @@ SDI_AT_FORK(forget_listed)
 
 void sdi_mapping_list(struct sdi_mapping *mapping)
 {
-    mapping->is_listed = true;
     mapping->after = listed;
     if (listed)
         listed->before = mapping;
@@ -262,7 +261,7 @@ void sdi_mapping_free(struct sdi_mapping *mapping)
 {
     if (mapping->before)
         mapping->before->after = mapping->after;
-    else if (mapping->is_listed && listed == mapping)
+    else if (listed == mapping)
         listed = mapping->after;
     if (mapping->after)
         mapping->after->before = mapping->before;

@@ -25,7 +25,6 @@ struct sdi_mapping {
     const void *queue; /* by which it was made, and the thread; nothing but a hint */
     pthread_t thread;
     struct sdi_mapping *before, *after; /* among those of `sdi_is_mapped` */
-    bool is_listed;
 };
 
 /* How the bytes of an image lie.  `region`: pixels in a row, rows in a plane, planes, each at least 1; the layers

@@ -54,7 +54,8 @@ static struct node issue(unsigned queue, uint32_t recording)
 {
     struct node node = {.queue = queue, .recording = recording, .sequence = p.sequence++};
     p.record_ns = now;
-    p.num_nodes++;
+    if (++p.num_nodes == 1)
+        streams_paused(&p, now);
     streams_issued(&p, &node);
     return node;
 }
