@@ -19,7 +19,7 @@ import resource
 import select
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,9 +105,7 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
         if _is_new_process():
             os.close(here)
             os.close(said)
-            # Who has asked already waits no longer for this process than for one of its own.
-            has_cuda = _NVIDIA.exists() and not _is_readable(listener) and begin_cuda()
-            asked, answer = _next_application(listener, ends, early, has_cuda)
+            asked, answer = _next_application(listener, ends, early, begin_cuda)
             listener.close()
             os.write(says, b"y")
             for end in (ends, says, alive):
@@ -125,13 +123,13 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
 
 
 def begin_cuda() -> bool:
-    """Have CUDA's driver look for its GPUs; whether it did.
+    """Have CUDA's driver look for its GPUs, where there is one; whether it did.
 
     Raises DeviceFailed: what it answers stays so in this process, and may be otherwise in the next one.
     """
     from sdi.devices.cuda import driver
 
-    if driver.drv is None:
+    if driver.drv is None or not _NVIDIA.exists():
         return False
     if (status := driver.slow().cuInit(0)) != CUDA_ERROR_NO_DEVICE:
         driver.check(status, "cuInit")
@@ -160,10 +158,16 @@ def _has_addresses(pid: int) -> bool:
 
 
 def _next_application(
-    listener: socket.socket, ends: int, early: Mapping[str, str], has_cuda: bool
+    listener: socket.socket, ends: int, early: Mapping[str, str], begin: Callable[[], bool]
 ) -> tuple[Applicant, int]:
-    """The next one that this process may serve, and where to answer; ends with who holds ``ends`` open."""
+    """The next one that this process may serve, and where to answer; ends with who holds ``ends`` open.
+
+    ``begin``: see ``begin_cuda``; called while nobody asks.
+    """
+    has_cuda = False
     while True:
+        if not has_cuda and not _is_readable(listener):
+            has_cuda = begin()
         ready, _, _ = select.select([listener.fileno(), ends], [], [])
         if ends in ready:
             os._exit(0)

@@ -10,14 +10,17 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sdi.devices.cuda import driver
 from sdi.errors import DeviceFailed
+from sdi.service import ready
 from sdi.service.handover import HandoverError
 from sdi.service.ready import Applicant, _is_awaited, _next_application, begin_cuda, is_like, receive
 
@@ -141,6 +144,7 @@ elif sys.argv[2] != "gone":
 def test_cudas_driver_is_begun_or_the_process_is_nobodys(
     monkeypatch: pytest.MonkeyPatch, has_driver: bool, status: int, has_begun: bool | None
 ) -> None:
+    monkeypatch.setattr(ready, "_NVIDIA", Path("/"))
     monkeypatch.setattr(driver, "drv", SimpleNamespace() if has_driver else None)
     monkeypatch.setattr(driver, "slow", lambda: SimpleNamespace(cuInit=lambda _flags: status))
     if has_begun is None:
@@ -179,17 +183,34 @@ def test_who_no_longer_waits_is_passed_over(place: tuple[socket.socket, int, lis
     with subprocess.Popen([*command, "away"], env={}, **pipes) as away:  # type: ignore[call-overload]
         assert away.stdout is not None and away.stdout.readline()
         with subprocess.Popen([*command, "free"], env={}) as applicant:
-            asked, answer = _next_application(listener, ends, EARLY, False)
+            asked, answer = _next_application(listener, ends, EARLY, lambda: False)
             assert asked.pid == applicant.pid
             let_go(asked, answer)
         away.communicate()
+
+
+def test_the_driver_is_begun_once_nobody_asks(place: tuple[socket.socket, int, list[str]]) -> None:
+    """Who had asked before waits no longer for it than for one of its own."""
+    listener, ends, command = place
+    subprocess.run([*command, "gone"], env={}, timeout=60, check=True)
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> bool:
+        begun.append(subprocess.Popen([*command, "free"], env={}))
+        return True
+
+    asked, answer = _next_application(listener, ends, EARLY, begin)
+    assert [each.pid for each in begun] == [asked.pid]
+    let_go(asked, answer)
+    for each in begun:
+        each.wait()
 
 
 def test_who_has_gone_before_its_turn_is_passed_over(place: tuple[socket.socket, int, list[str]]) -> None:
     listener, ends, command = place
     subprocess.run([*command, "gone"], env={}, timeout=60, check=True)
     with subprocess.Popen([*command, "free"], env={}) as applicant:
-        asked, answer = _next_application(listener, ends, EARLY, True)
+        asked, answer = _next_application(listener, ends, EARLY, lambda: True)
         assert asked.pid == applicant.pid
         let_go(asked, answer)
 
@@ -199,8 +220,15 @@ def test_who_has_few_addresses_gets_none_that_has_cudas_driver(
     place: tuple[socket.socket, int, list[str]], has_cuda: bool
 ) -> None:
     listener, ends, command = place
+    begun = threading.Event()
+
+    def begin() -> bool:
+        begun.set()
+        return has_cuda
+
     with ThreadPoolExecutor(1) as beside:
-        found = beside.submit(_next_application, listener, ends, EARLY, has_cuda)
+        found = beside.submit(_next_application, listener, ends, EARLY, begin)
+        assert begun.wait(60)
         if has_cuda:
             subprocess.run([*command, "limited"], env={}, timeout=60, check=True)  # until it is refused
         with subprocess.Popen([*command, "free" if has_cuda else "limited"], env={}) as applicant:
@@ -229,7 +257,7 @@ def test_one_that_waits_ends_with_who_made_it() -> None:
     from sdi.service.ready import _next_application
     ends, here = os.pipe()
     os.close(here)
-    _next_application(socket.socket(), ends, {}, False)
+    _next_application(socket.socket(), ends, {}, lambda: False)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=60, check=False)
     assert done.returncode == 0
