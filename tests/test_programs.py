@@ -79,6 +79,7 @@ class Configuration:
 
 CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
     Configuration(3, delayed=1),
+    Configuration(3, limit_nbytes=32 << 10),
     Configuration(3, limit_nbytes=32 << 10, pooled=True),
     Configuration(3, coherence="host", limit_nbytes=32 << 10),
     Configuration(4, verified=True, seed=2),
