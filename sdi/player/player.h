@@ -229,7 +229,8 @@ struct form {
 
 /* Whether queues share a stream, see streams.c.  `found`: what the last trial came to.  `turns`: from `shares` on there is
  * another window; `epoch`: its number.  `began_ns`, `first_ns`: a window, and what is timed of it; `beats`: hearts in it;
- * `ended_ns`: when a command was last seen to be complete; `done`: commands, by streams of queues; `records`: in the first window, for `BEATS` hearts. */
+ * `ended_ns`: when a command was last seen to be complete; `done`: commands, by streams of queues; `records`: in the
+ * first window, for `BEATS` hearts. */
 enum { WINDOWS_MAX = 7 }; /* of each way */
 struct trial {
     bool is_on, turns, shares, found;

@@ -127,9 +127,11 @@ def begin_cuda() -> bool:
 
     Raises DeviceFailed: what it answers stays so in this process, and may be otherwise in the next one.
     """
+    if not _NVIDIA.exists():
+        return False
     from sdi.devices.cuda import driver
 
-    if driver.drv is None or not _NVIDIA.exists():
+    if driver.drv is None:
         return False
     if (status := driver.slow().cuInit(0)) != CUDA_ERROR_NO_DEVICE:
         driver.check(status, "cuInit")
