@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -136,6 +137,32 @@ def test_a_member_is_not_idle_while_its_thread_has_a_copy_to_make(members: list[
     deadline = time.monotonic() + PATIENCE_S
     while not own.lane.is_idle():
         assert time.monotonic() < deadline
+
+
+def test_a_member_is_not_idle_before_other_threads_have_given_what_was_held_back(
+    members: list[Member],
+) -> None:
+    """A call of the driver's lets who asks go on, who would take the operation for done."""
+    lane, copies = members[0].lane, members[0].copies
+    early: list[int] = []
+    with ThreadPoolExecutor(1) as host:
+        for number in range(100):
+            given: list[int] = []
+
+            def start(number: int = number, given: list[int] = given) -> None:
+                time.sleep(0)  # without the interpreter's lock
+                given.append(number)
+
+            before = Ticket()
+            ticket = lane.issue(copies, start, [before], MEASURED)
+            over = host.submit(before.complete, None, 1, 2)
+            while not before.done or not lane.is_idle():
+                lane.ask()
+                lane.complete()
+            early += [] if given else [number]
+            over.result()
+            finish(ticket)
+    assert not early
 
 
 def test_tickets_complete_in_the_order_of_their_dependencies(members: list[Member]) -> None:
