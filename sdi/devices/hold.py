@@ -74,10 +74,6 @@ class Hold:
         self._starting = 0  # operations on their way to the driver
         self._idle: Final = threading.Condition(_order)
 
-    def is_empty(self) -> bool:
-        """Whether nothing is held back, or on its way to the driver."""
-        return not self._held and not self._starting
-
     def add(self, ticket: HeldTicket, blockers: Sequence[Ticket]) -> None:
         """Start the operation once none of ``blockers`` is in its way."""
         ticket.missing = len(blockers) + 1
@@ -114,8 +110,8 @@ class Hold:
         ticket.missing -= 1
         if ticket.missing or ticket not in self._held:
             return False
-        self._starting += 1  # first: who asks whether it is empty does so without the lock
         self._held.remove(ticket)
+        self._starting += 1
         return True
 
     def _start(self, ticket: HeldTicket) -> bool:

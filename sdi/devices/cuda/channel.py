@@ -128,12 +128,11 @@ class Channel:
     """One stream, with a thread for what can't be done without blocking.  Owned by: its lane.
 
     ``issued``: number of the last operation given to the stream; ``reached``: of the last that is known to be
-    complete.  ``given``: what the thread has to perform.  ``pending``: what was issued and has not been
-    completed, in the order of the stream; ``marked``: of these, what has an event or never reached the
-    driver; ``unmarked``: the last operation, if no event lies behind it yet.  ``seen``: by other channel, the
-    number of the last operation there that this stream waits for.  ``was_timed``: the last operation has an
-    event with time behind it.  ``is_behind``: when somebody looked last, something was not complete long
-    after it was issued.
+    complete.  ``pending``: what was issued and has not been completed, in the order of the stream;
+    ``marked``: of these, what has an event or never reached the driver; ``unmarked``: the last operation, if
+    no event lies behind it yet.  ``seen``: by other channel, the number of the last operation there that this
+    stream waits for.  ``was_timed``: the last operation has an event with time behind it.
+    ``is_behind``: when somebody looked last, something was not complete long after it was issued.
     """
 
     def __init__(self, lane: ChannelOwner, stream: Stream, thread_name: str) -> None:
@@ -141,7 +140,6 @@ class Channel:
         self.recording: Final = threading.Lock()
         self.issued = 0
         self.reached = 0
-        self.given: Final[deque[CudaTicket]] = deque()
         self.pending: Final[deque[CudaTicket]] = deque()
         self.marked: Final[deque[CudaTicket]] = deque()
         self.unmarked: CudaTicket | None = None
@@ -162,7 +160,6 @@ class Channel:
 
     def put(self, ticket: CudaTicket) -> None:
         """To be performed by the channel's thread."""
-        self.given.append(ticket)
         self._order(ticket)
 
     def look_after(self) -> None:
@@ -324,7 +321,6 @@ class Channel:
             order = self._orders.get()
             if isinstance(order, CudaTicket):
                 self._lane.perform_next(order)
-                self.given.popleft()  # now it is pending, or was
             elif not order:
                 break
             self._wait()

@@ -96,9 +96,9 @@ class CudaLane:
     def is_idle(self) -> bool:
         """Whether all that was asked for is done.
 
-        In the order in which an operation comes from one to the next, as other threads bring it on meanwhile.
+        In this order: other threads meanwhile make what is late pending before it is late no more.
         """
-        if not self.hold.is_empty() or any(channel.given for channel in self.channels):
+        if any(ticket.owner is self for ticket in late()):
             return False
         return not any(channel.pending for channel in self.channels)
 

@@ -15,8 +15,6 @@ from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.errors import ClError
 from sdi.intervals import ByteRange
 
-_MAP_FIXED_NOREPLACE = 0x100000
-
 
 @dataclass(frozen=True)
 class Elsewhere:
