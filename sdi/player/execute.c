@@ -270,6 +270,7 @@ static int node_mark(struct sdi_player *p, const struct node *node, bool reads)
 
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
 {
+    streams_issue(p, r, node->queue);
     const uint32_t num_ops = r->num_ops - r->num_moves;
     uint64_t waits[LANES_MAX], beside[BESIDE_MAX][LANES_MAX], numbers[BESIDE_MAX];
     const struct group groups[] = {{0, r->num_beside}, {num_ops - r->num_together, r->num_together}};
@@ -280,7 +281,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     const uint32_t own = (uint32_t)(node - p->nodes) + 1;
     node->is_measured = r->watch && is_watched(p, r->watch);
     node->is_timed = (queue->is_timed || p->log) && r->client != CLIENT_READS;
-    const bool wants_times = node->is_timed || node->is_measured;
+    node->is_surveyed = p->trial.surveys && r->op == SDI_OP_NDRANGE;
+    const bool wants_times = node->is_timed || node->is_measured || node->is_surveyed;
     memcpy(waits, node->waits, sizeof waits);
     if (r->client == CLIENT_WRITES)
         take_bytes(p, r, node, record);

@@ -36,6 +36,8 @@ _SEGMENTS_SPARE = 1 << 10
 """More than one recording has."""
 _CELLS_SPARE = 1 << 8
 """More than one recording is guarded by."""
+_WAYS = ("", ", queues share a stream", ", the longest launch of several queues runs alone")
+"""By ``enum streams_way``."""
 
 
 class Player:
@@ -231,8 +233,8 @@ class Player:
         looks, naps = quick.sdi_player_looks(self._handle), quick.sdi_player_naps(self._handle)
         records = self.records()
         kinds = [f"{op} {', '.join(f'{w} {n}' for w, n in whys.items())}" for op, whys in records.items()]
-        shares = ", queues share a stream" if quick.sdi_player_shares(self._handle) else ""
-        return f"{len(self._recorded)} recordings, {looks} looks, {naps} naps{shares}; {'; '.join(kinds)}"
+        way = _WAYS[quick.sdi_player_way(self._handle)]
+        return f"{len(self._recorded)} recordings, {looks} looks, {naps} naps{way}; {'; '.join(kinds)}"
 
     # -- what happened --------------------------------------------------------------------------------
 

@@ -155,6 +155,7 @@ struct lane {
  * what cells say where it does not count; the last `num_moves` operations come after that. */
 struct recording {
     uint64_t hash, runs; /* runs: since Python last asked */
+    uint64_t surveyed_ns, surveyed; /* of launches in a survey, see streams.c */
     uint32_t next;       /* of the same bucket */
     bool used;
     union {
@@ -189,7 +190,7 @@ struct node {
     uint32_t slot, recording, queue;
     uint32_t next; /* in its queue, or of the free ones */
     uint32_t beat; /* the trial's window that it is a heart of; 0: of none */
-    uint8_t stage, forgotten, is_measured, is_timed; /* timed: its own times are those of what it comes to */
+    uint8_t stage, forgotten, is_measured, is_timed, is_surveyed; /* timed: its own times are those of what it comes to */
     int32_t status; /* negative: the driver refused it */
     uint64_t behind, behind_until; /* bits of other queues: it waits for what came there up to that one of the sequence */
     uint64_t floor_ns;              /* that ended then, as far as it has */
@@ -227,18 +228,34 @@ struct form {
     uint32_t num_masks;
 };
 
-/* Whether queues share a stream, see streams.c.  `found`: what the last trial came to.  `turns`: from `shares` on there is
- * another window; `epoch`: its number.  `began_ns`, `first_ns`: a window, and what is timed of it; `beats`: hearts in it;
- * `ended_ns`: when a command was last seen to be complete; `done`: commands, by streams of queues; `records`: in the
- * first window, for `BEATS` hearts. */
-enum { WINDOWS_MAX = 7 }; /* of each way */
+/* How queues use streams, see streams.c. */
+enum streams_way {
+    WAY_APART,  /* each its own */
+    WAY_SHARED, /* all the first one */
+    WAY_ALONE,  /* each its own, but the longest launch waits for all that others were given */
+    WAYS,
+};
+
+/* Launches of a kernel with so many groups; of several members the first one's. */
+struct launch_shape {
+    void *kernel;
+    uint64_t size[3];
+};
+
+/* Which way is fastest.  `found`: what the last trial came to.  `turns`: from `way` on there is another window; `epoch`: its
+ * number; `surveys`: all launches of it are timed, to find the longest.  `began_ns`, `first_ns`: a window, and what is timed of
+ * it; `beats`: hearts in it; `place`: of its round; `ended_ns`: when a command was last seen to be complete; `done`: commands, by
+ * streams of queues; `records`: in the first window, for `BEATS` hearts. */
+enum { ROUNDS_MAX = 7 };
 struct trial {
-    bool is_on, turns, shares, found;
+    bool is_on, turns, surveys, is_surveyed, has_lost[WAYS];
+    enum streams_way way, found;
+    struct launch_shape tried, longest; /* in this trial; with what was found */
     uint32_t heart; /* a recording + 1; 0: none is known */
-    uint32_t epoch, num, beats, trials;
+    uint32_t epoch, rounds, place, beats, trials;
     uint64_t used[STREAMS_MAX], beat_at; /* sequence + 1 of the last command of each; of the last heart */
     uint64_t until_ns, rest_ns, began_ns, first_ns, ended_ns, window_ns, records, done[STREAMS_MAX];
-    uint64_t took_ns[2][WINDOWS_MAX]; /* for each heart: apart, shared */
+    uint64_t took_ns[WAYS][ROUNDS_MAX]; /* for each heart */
 };
 
 struct sdi_player {
@@ -249,7 +266,7 @@ struct sdi_player {
     struct lane lanes[LANES_MAX];
     unsigned num_members, num_streams; /* of each member */
     unsigned num_lanes;                /* that were used so far */
-    bool is_shared;                    /* all queues use the first stream */
+    enum streams_way way;
     struct trial trial;
     uint64_t nap_part; /* it sleeps so small a part of what it has waited */
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
@@ -393,7 +410,9 @@ void copies_give_up(struct lane *);
 
 uint32_t stream_of(const struct sdi_player *, const struct queue *);
 uint32_t stream_for_queue(const struct sdi_player *);
-void streams_share(struct sdi_player *, bool shared);
+void streams_use(struct sdi_player *, enum streams_way);
+void streams_issue(struct sdi_player *, const struct recording *, uint32_t queue);
+void streams_surveyed(struct recording *, uint64_t took_ns);
 void streams_turn(struct sdi_player *, uint64_t now);
 void streams_paused(struct sdi_player *, uint64_t now);
 void streams_issued(struct sdi_player *, struct node *);
@@ -456,7 +475,7 @@ void sdi_player_free(struct sdi_player *);
 void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
 int sdi_player_streams(struct sdi_player *, void *const *streams);
-bool sdi_player_shares(const struct sdi_player *);
+uint32_t sdi_player_way(const struct sdi_player *);
 void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable, bool is_timed);
 int64_t sdi_player_add(struct sdi_player *, const struct given *);
 void sdi_player_drop_all(struct sdi_player *);

@@ -1,20 +1,22 @@
 /* Streams: a queue of the application has one of its own on each member, or all share the first one.
  *
  * Short kernels of two queues run beside each other on streams of their own; large ones only take each other's units, and what
- * the application waits for comes later.  So while the same work repeats both ways are tried in turn, and the faster one is
- * kept until the next trial.  Work repeats where a recording, the heart, comes again and again while two queues are used; what is
- * compared is the time from one heart that is complete to the next. */
+ * the application waits for comes later.  That has two remedies: queues share a stream, or the longest launch waits for all that
+ * other queues were given, and has its member for itself.  So while the same work repeats all ways are tried in turn, and the
+ * fastest is kept until the next trial.  Work repeats where a recording, the heart, comes again and again while two queues are
+ * used; what is compared is the time from one heart that is complete to the next. */
 #include "player.h"
 
 #include <string.h>
 
 enum {
-    SETTLE = 2,   /* hearts of a window that are not timed: what is before them began in the other way */
+    SETTLE = 2,   /* hearts of a window that are not timed: what is before them began in another way */
     BEATS = 64,   /* that are, at least */
     BEATS_LONG = 16, /* and at least where that takes long */
-    SURE = 3,     /* windows of each way, where the median of one is shorter by a twentieth */
+    SURE = 3,     /* windows of each way; then one whose median is longer than the least by a twentieth has lost */
     LOST = 4096,  /* records without a heart: there is none any more */
-    PATIENCE = 3, /* a window with one stream takes no longer than so many without */
+    PATIENCE = 3, /* a window takes no longer than so many with queues apart */
+    LONG_PART = 8, /* a launch that takes less of a heart's time than this may run beside anything */
 };
 #define WINDOW_NS UINT64_C(20000000)
 #define WINDOW_LONG_NS UINT64_C(200000000)
@@ -25,7 +27,7 @@ enum {
 
 uint32_t stream_of(const struct sdi_player *p, const struct queue *queue)
 {
-    return p->is_shared ? 0 : queue->stream;
+    return p->way == WAY_SHARED ? 0 : queue->stream;
 }
 
 /* One more stream for each member, in the members' order; -1: there is no room. */
@@ -55,44 +57,95 @@ uint32_t stream_for_queue(const struct sdi_player *p)
     return found;
 }
 
-/* From now on queues share a stream, or have their own.  What one was given before is before what it is given next. */
-void streams_share(struct sdi_player *p, bool shared)
+/* From now on queues use streams in another way.  What one was given before is before what it is given next. */
+void streams_use(struct sdi_player *p, enum streams_way way)
 {
-    for (unsigned n = 0; n < p->num_queues && p->is_shared != shared; n++) {
+    const bool moves = (way == WAY_SHARED) != (p->way == WAY_SHARED);
+    for (unsigned n = 0; n < p->num_queues && moves; n++) {
         struct queue *queue = &p->queues[n];
         const unsigned first = stream_of(p, queue) * p->num_members;
         for (unsigned l = first; queue->stream && l < first + p->num_members && l < p->num_lanes; l++)
             if (queue->after[l] < p->lanes[l].issued)
                 queue->after[l] = p->lanes[l].issued;
     }
-    p->is_shared = shared;
+    p->way = way;
+}
+
+/* ---- the longest launch ---------------------------------------------------------------------------------- */
+
+static const struct op *first_launch(const struct recording *r)
+{
+    for (uint32_t i = 0; i < r->num_ops; i++)
+        if (r->ops[i].kind == OP_LAUNCH)
+            return &r->ops[i];
+    return NULL;
+}
+
+/* A recording is about to be executed: the longest launch comes after all that other queues were given. */
+void streams_issue(struct sdi_player *p, const struct recording *r, uint32_t queue)
+{
+    const struct launch_shape *longest = p->trial.is_on ? &p->trial.tried : &p->trial.longest;
+    const struct op *op = p->way == WAY_ALONE ? first_launch(r) : NULL;
+    if (!op || op->object != longest->kernel || memcmp(op->size, longest->size, sizeof op->size))
+        return;
+    struct queue *own = &p->queues[queue];
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (l / p->num_members != own->stream && own->after[l] < p->lanes[l].issued)
+            own->after[l] = p->lanes[l].issued;
+}
+
+/* A launch that was surveyed took so long. */
+void streams_surveyed(struct recording *r, uint64_t took_ns)
+{
+    r->surveyed_ns += took_ns;
+    r->surveyed++;
+}
+
+/* Which launch took longest, where one took so much of a heart's time that others may gain by its waiting. */
+static bool find_longest(struct sdi_player *p, uint64_t heart_ns)
+{
+    const struct recording *found = NULL;
+    for (uint32_t n = 0; n < p->num_recordings; n++) {
+        const struct recording *r = &p->recordings[n];
+        const bool counts = r->used && r->surveyed && first_launch(r);
+        if (counts && (!found || r->surveyed_ns / r->surveyed > found->surveyed_ns / found->surveyed))
+            found = r;
+    }
+    if (!found || found->surveyed_ns / found->surveyed < heart_ns / LONG_PART)
+        return false;
+    const struct op *op = first_launch(found);
+    p->trial.tried.kernel = op->object;
+    memcpy(p->trial.tried.size, op->size, sizeof op->size);
+    return true;
 }
 
 /* ---- trials ---------------------------------------------------------------------------------------------- */
 
-static void turn(struct trial *t, bool shared)
+static void turn(struct trial *t, enum streams_way way)
 {
     t->turns = true;
-    t->shares = shared;
+    t->way = way;
     t->epoch++; /* no node has this one before the turn */
 }
 
 /* The trial is over. */
-static void keep(struct trial *t, bool shared, uint64_t now)
+static void keep(struct trial *t, enum streams_way way, uint64_t now)
 {
-    t->rest_ns = shared != t->found || !t->rest_ns ? REST_NS : t->rest_ns < REST_MOST_NS / 4 ? 4 * t->rest_ns : REST_MOST_NS;
-    t->found = shared;
+    t->rest_ns = way != t->found || !t->rest_ns ? REST_NS : t->rest_ns < REST_MOST_NS / 4 ? 4 * t->rest_ns : REST_MOST_NS;
+    t->found = way;
     t->until_ns = now + t->rest_ns;
-    t->is_on = false;
-    turn(t, shared);
+    t->is_on = t->surveys = false;
+    turn(t, way);
 }
 
 static void begin(struct trial *t)
 {
     t->is_on = true;
-    t->num = 0;
+    t->rounds = t->place = 0;
+    t->is_surveyed = false;
+    memset(t->has_lost, 0, sizeof t->has_lost);
     t->trials++;
-    turn(t, false);
+    turn(t, WAY_APART);
 }
 
 static uint64_t median(const uint64_t *some, unsigned count)
@@ -109,9 +162,56 @@ static uint64_t median(const uint64_t *some, unsigned count)
     return 0;
 }
 
-/* A window is over that took `ns` for each heart. */
-static void window_over(struct trial *t, uint64_t ns, uint64_t now)
+/* Each way had another window: those that are clearly slower have lost.  Whether the fastest is known. */
+static bool round_over(struct trial *t, enum streams_way *fastest)
 {
+    uint64_t took[WAYS];
+    unsigned left = 0;
+    t->rounds++;
+    *fastest = WAY_APART;
+    for (unsigned way = 0; way < WAYS; way++) {
+        took[way] = t->has_lost[way] ? UINT64_MAX : median(t->took_ns[way], t->rounds);
+        if (took[way] < took[*fastest])
+            *fastest = (enum streams_way)way;
+    }
+    for (unsigned way = 0; way < WAYS; way++) {
+        t->has_lost[way] |= t->rounds >= SURE && took[way] > took[*fastest] + took[*fastest] / 20;
+        left += !t->has_lost[way];
+    }
+    return left == 1 || t->rounds == ROUNDS_MAX;
+}
+
+/* On to the next window.  The first one is apart, as others are given up by that; then comes the survey.  Each way that has not
+ * lost has one in a round, but in no regular order: something else may come every so often. */
+static void next(struct trial *t, uint64_t now)
+{
+    static const uint8_t orders[][WAYS] = {{0, 1, 2}, {1, 2, 0}, {2, 1, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}};
+    if (!t->is_surveyed) {
+        t->is_surveyed = t->surveys = true;
+        turn(t, WAY_SHARED);
+        return;
+    }
+    for (;; t->place++) {
+        enum streams_way fastest;
+        if (t->place == WAYS && round_over(t, &fastest)) {
+            if (fastest == WAY_ALONE)
+                t->longest = t->tried;
+            keep(t, fastest, now);
+            return;
+        }
+        t->place %= WAYS;
+        const enum streams_way way = (enum streams_way)orders[t->rounds % (sizeof orders / sizeof *orders)][t->place];
+        if (!t->has_lost[way]) {
+            turn(t, way);
+            return;
+        }
+    }
+}
+
+/* A window is over that took `ns` for each heart. */
+static void window_over(struct sdi_player *p, uint64_t ns, uint64_t now)
+{
+    struct trial *t = &p->trial;
     unsigned used = 0;
     uint64_t records = 0;
     for (unsigned s = 0; s < STREAMS_MAX; s++) {
@@ -119,42 +219,50 @@ static void window_over(struct trial *t, uint64_t ns, uint64_t now)
         records += t->done[s];
     }
     records = records * BEATS / (t->beats - SETTLE);
-    if (!t->num)
+    if (!t->is_surveyed) /* the first one */
         t->records = records;
     const uint64_t more = records > t->records ? records - t->records : t->records - records;
     if (used < 2 || more > t->records / 8) { /* too little of several queues, or no longer the same work */
-        keep(t, used >= 2 && t->found, now);
+        keep(t, used >= 2 ? t->found : WAY_APART, now);
         return;
     }
-    const unsigned pairs = t->num / 2;
-    t->took_ns[t->shares][pairs] = ns;
-    if (!t->shares)
-        t->window_ns = now - t->began_ns;
-    t->num++;
-    if (t->num % 2 == 0 && pairs + 1 >= SURE) {
-        const uint64_t apart = median(t->took_ns[false], pairs + 1), shared = median(t->took_ns[true], pairs + 1);
-        const bool is_sure = shared + shared / 20 < apart || apart + apart / 20 < shared;
-        if (is_sure || pairs + 1 == WINDOWS_MAX) {
-            keep(t, shared < apart, now);
-            return;
-        }
+    if (t->surveys) {
+        t->surveys = false;
+        t->has_lost[WAY_ALONE] = !find_longest(p, ns);
+    } else {
+        t->took_ns[t->way][t->rounds] = ns;
+        t->place++;
     }
-    /* One of each in each pair, but in no regular order: something else may come every so often. */
-    turn(t, (unsigned)__builtin_popcount(t->num) % 2);
+    if (t->way == WAY_APART)
+        t->window_ns = now - t->began_ns;
+    next(t, now);
 }
 
-/* Whether a window takes longer than it is worth. */
-static bool takes_long(const struct trial *t, uint64_t now)
+/* Whether a window takes longer than it is worth: its way has lost then. */
+static bool gives_up(struct trial *t, uint64_t now)
 {
     const uint64_t took = now - t->began_ns;
-    return took > WINDOW_MOST_NS || (t->shares && took > PATIENCE * t->window_ns);
+    if (took > WINDOW_MOST_NS || t->way == WAY_APART) {
+        if (took > WINDOW_MOST_NS)
+            keep(t, WAY_APART, now);
+        return took > WINDOW_MOST_NS;
+    }
+    if (took <= PATIENCE * t->window_ns)
+        return false;
+    t->has_lost[t->way] = true;
+    t->has_lost[WAY_ALONE] |= t->surveys; /* nobody knows what is longest */
+    t->surveys = false;
+    next(t, now);
+    return true;
 }
 
 /* All records that were there have been taken: what was decided begins. */
 void streams_turn(struct sdi_player *p, uint64_t now)
 {
     struct trial *t = &p->trial;
-    streams_share(p, t->shares);
+    streams_use(p, t->way);
+    for (uint32_t n = 0; n < p->num_recordings && t->surveys; n++)
+        p->recordings[n].surveyed_ns = p->recordings[n].surveyed = 0;
     t->turns = false;
     t->beats = 0;
     t->began_ns = t->first_ns = now;
@@ -192,8 +300,8 @@ void streams_issued(struct sdi_player *p, struct node *node)
         }
     if (t->turns)
         return;
-    if (t->is_on && takes_long(t, now))
-        keep(t, false, now);
+    if (t->is_on)
+        gives_up(t, now);
     if (t->heart != node->recording + 1)
         return;
     t->beat_at = node->sequence;
@@ -209,10 +317,8 @@ void streams_completed(struct sdi_player *p, const struct node *node, uint64_t n
     t->ended_ns = now;
     if (!t->is_on || t->turns)
         return;
-    if (takes_long(t, now)) {
-        keep(t, false, now);
+    if (gives_up(t, now))
         return;
-    }
     t->done[p->queues[node->queue].stream]++;
     if (node->beat != t->epoch)
         return;
@@ -223,11 +329,12 @@ void streams_completed(struct sdi_player *p, const struct node *node, uint64_t n
         const unsigned beats = t->beats - SETTLE;
         const uint64_t took = now - t->first_ns;
         if ((beats >= BEATS && took >= WINDOW_NS) || (beats >= BEATS_LONG && took >= WINDOW_LONG_NS))
-            window_over(t, took / beats, now);
+            window_over(p, took / beats, now);
     }
 }
 
-API bool sdi_player_shares(const struct sdi_player *p)
+/* What the last trial came to. */
+API uint32_t sdi_player_way(const struct sdi_player *p)
 {
     return p->trial.found;
 }

@@ -38,10 +38,12 @@ bool reports_are_due(const struct sdi_player *p)
 static void tell(struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
 {
     struct node *node = &p->nodes[mark->node - 1];
-    const struct recording *r = node->untold ? NULL : &p->recordings[node->recording]; /* it may be gone */
+    struct recording *r = node->untold ? NULL : &p->recordings[node->recording]; /* it may be gone */
     const bool counts = r && op_counts(r, &r->ops[mark->op]);
     if (node->is_measured && counts)
         report(p, lane, mark, began_ns, ended_ns);
+    if (node->is_surveyed && counts)
+        streams_surveyed(r, ended_ns - began_ns);
     if (began_ns < node->submitted_ns)
         began_ns = node->submitted_ns;
     if (ended_ns < began_ns)

@@ -17,6 +17,7 @@ import numpy as np
 
 from sdi.devices import copying
 from sdi.devices.base import Device
+from sdi.devices.capabilities import CPU
 from sdi.devices.opencl.member import OpenCLDevice, driver_devices
 from tests.clc.builtin_programs import DTYPES, ITEMS, Case, groups, inputs_of, program
 from tests.devices import conftest
@@ -73,7 +74,7 @@ def kept(part: str, cases: Sequence[Case]) -> list[np.ndarray] | None:
 
 def cpu_member() -> Iterator[Device]:
     """A member on the CPU driver, if there is one."""
-    devices = [device for device in driver_devices() if device.kind == "cpu"]
+    devices = [device for device in driver_devices() if device.kind is CPU]
     if devices:
         member = OpenCLDevice(devices[0], 1, 1 << 30)
         yield member

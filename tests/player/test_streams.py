@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -154,13 +155,21 @@ def test_a_member_that_has_one_stream_is_asked_once(players: Players) -> None:
     assert [member.given for member in members] == [1, 0, 0]
 
 
+class Way(IntEnum):
+    """``enum streams_way``."""
+
+    APART, SHARED, ALONE = range(3)
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What comes of one of ``trials/trials.c``'s scenarios: parts of its work, and of all time."""
+    """What comes of one of ``trials/trials.c``'s scenarios: how it ends, parts of work and of all time."""
 
-    ends_shared: bool
-    shared_least: float
+    way: Way
+    least: float
+    """In that way."""
     shared_most: float
+    alone_most: float
     tried_most: float
 
 
@@ -177,25 +186,36 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("scenario", "expected"),
     [
-        ("shared_is_faster", Expected(True, 0.95, 1, 0.06)),
-        ("apart_is_faster", Expected(False, 0.01, 0.03, 0.05)),
-        ("shared_takes_twice", Expected(False, 0, 0.01, 0.02)),
-        ("apart_takes_twice", Expected(True, 0.99, 1, 0.02)),
-        ("shared_is_stuck", Expected(False, 0, 0.05, 0.06)),
-        ("one_queue", Expected(False, 0, 0, 0)),
-        ("one_is_seldom_used", Expected(True, 0.5, 1, 0.6)),
-        ("turns_of_a_second", Expected(False, 0, 0, 0.2)),
-        ("another_is_faster_later", Expected(False, 0.6, 0.8, 0.05)),
-        ("other_work_in_between", Expected(False, 0, 0.03, 0.05)),
-        ("its_heart_is_replaced", Expected(True, 0.95, 1, 0.06)),
-        ("with_pauses", Expected(True, 0.95, 1, 0.06)),
-        ("with_long_pauses", Expected(True, 0.95, 1, 0.06)),
-        ("with_pauses_of_seconds", Expected(True, 0.95, 1, 0.06)),
+        ("shared_is_faster", Expected(Way.SHARED, 0.95, 1, 0, 0.06)),
+        ("apart_is_faster", Expected(Way.APART, 0.97, 0.03, 0, 0.05)),
+        ("shared_takes_twice", Expected(Way.APART, 0.99, 0.01, 0, 0.02)),
+        ("apart_takes_twice", Expected(Way.SHARED, 0.99, 1, 0, 0.02)),
+        ("shared_is_stuck", Expected(Way.APART, 0.95, 0.05, 0, 0.06)),
+        ("one_queue", Expected(Way.APART, 1, 0, 0, 0)),
+        ("one_is_seldom_used", Expected(Way.SHARED, 0.7, 1, 0, 0.5)),
+        ("turns_of_a_second", Expected(Way.APART, 1, 0, 0, 0.2)),
+        ("another_is_faster_later", Expected(Way.APART, 0.2, 0.8, 0, 0.05)),
+        ("other_work_in_between", Expected(Way.APART, 0.97, 0.03, 0, 0.05)),
+        ("its_heart_is_replaced", Expected(Way.SHARED, 0.95, 1, 0, 0.06)),
+        ("with_pauses", Expected(Way.SHARED, 0.95, 1, 0, 0.06)),
+        ("with_long_pauses", Expected(Way.SHARED, 0.95, 1, 0, 0.06)),
+        ("with_pauses_of_seconds", Expected(Way.SHARED, 0.95, 1, 0, 0.06)),
+        ("alone_is_fastest", Expected(Way.ALONE, 0.95, 0.03, 1, 0.06)),
+        ("alone_is_little_faster", Expected(Way.ALONE, 0.92, 0.03, 1, 0.11)),
+        ("alone_is_slower", Expected(Way.APART, 0.95, 0.03, 0.03, 0.06)),
+        ("alone_takes_twice", Expected(Way.APART, 0.98, 0.01, 0.01, 0.02)),
+        ("alone_is_stuck", Expected(Way.APART, 0.92, 0.04, 0.04, 0.11)),
+        ("nothing_is_long", Expected(Way.SHARED, 0.95, 1, 0, 0.06)),
+        ("alone_is_fastest_later", Expected(Way.ALONE, 0.25, 0.03, 0.4, 0.05)),
+        ("alone_with_long_pauses", Expected(Way.ALONE, 0.92, 0.04, 1, 0.02)),
     ],
 )
-def test_queues_share_a_stream_where_that_is_faster(trials: Path, scenario: str, expected: Expected) -> None:
+def test_queues_use_streams_in_the_fastest_way(trials: Path, scenario: str, expected: Expected) -> None:
     done = subprocess.run([trials, scenario], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    assert bool(found["shared"]) == expected.ends_shared
-    assert expected.shared_least <= found["shared_ns"] / found["work_ns"] <= expected.shared_most
+    parts = [ns / found["work_ns"] for ns in found["way_ns"]]
+    assert found["way"] == expected.way
+    assert parts[expected.way] >= expected.least
+    assert parts[Way.SHARED] <= expected.shared_most
+    assert parts[Way.ALONE] <= expected.alone_most
     assert found["tried_ns"] / found["all_ns"] <= expected.tried_most

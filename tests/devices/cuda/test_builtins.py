@@ -12,6 +12,7 @@ import pytest
 from sdi.devices.base import Device
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.opencl.member import DriverDevice
 from tests.clc.builtin_programs import ITEMS, Case, inputs_of
 from tests.clc.builtin_references import RESULTS_PER_ITEM, cpu_member, kept, parts, results
 
@@ -92,6 +93,14 @@ def differing(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
             near |= np.abs(far[0] - far[1]) <= 2 * case.ulps * np.spacing(most)
             same |= near & ~np.isnan(found) & ~np.isnan(wanted)
     return np.flatnonzero(~same)
+
+
+def test_the_cpu_driver_says_what_is_right(driver: DriverDevice, cpu: Device | None) -> None:
+    """Where there is one it is found, or all of the cases below would be skipped."""
+    assert cpu is not None and cpu.capabilities.kind is driver.kind
+    part, cases = next(iter(PARTS.items()))
+    found = results(cpu, cases[:2])
+    assert [array.view(np.uint8).any() for array in found] == [True, True], part
 
 
 @pytest.mark.timeout(400)

@@ -20,7 +20,7 @@ static const char *const names[] = {
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns", "in_ring",
-    "copied", "copied_late", "given_after_all", "shared", "tried",
+    "copied", "copied_late", "given_after_all", "ways_changed", "tried", "surveyed", "alone",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -123,16 +123,32 @@ static void others_go_on(unsigned steps)
         driver_step();
 }
 
+/* Queues are to use streams in some way, which may be the one that they do, and some launch is the longest. */
+static void change_way(struct trial *trial)
+{
+    trial->turns = true;
+    trial->way = (enum streams_way)below(WAYS);
+    trial->surveys = one_in(2);
+    const uint32_t count = w.player->num_recordings, from = count ? below(count) : 0;
+    for (uint32_t n = 0; n < count; n++) {
+        const struct recording *r = &w.player->recordings[(from + n) % count];
+        for (uint32_t i = 0; r->used && i < r->num_ops; i++)
+            if (r->ops[i].kind == OP_LAUNCH) {
+                trial->longest.kernel = r->ops[i].object;
+                memcpy(trial->longest.size, r->ops[i].size, sizeof trial->longest.size);
+                return;
+            }
+    }
+}
+
 ssize_t __wrap_recv(int end, void *to, size_t nbytes, int flags)
 {
     if (!w.threads)
         others_go_on(w.pace == LAZY ? 0 : below(3));
     if (w.shares)
         model_turn();
-    if (w.shares && one_in(20)) { /* from where it asks the next time */
-        w.player->trial.turns = true;
-        w.player->trial.shares = one_in(2);
-    }
+    if (w.shares && one_in(20)) /* from where it asks the next time */
+        change_way(&w.player->trial);
     bool is_empty = !w.threads && !w.has_left && !w.in_socket; /* most often, and the call is slow */
     errno = EAGAIN;
     ssize_t got = is_empty ? -1 : __real_recv(end, to, nbytes, flags);
@@ -272,6 +288,12 @@ static void check_trial(void)
         is_used |= trial->used[n] != 0;
     if (w.player->num_streams > 1 && w.replays && !w.has_failed && !is_used)
         broken("nothing was said of commands that were executed");
+    for (uint32_t n = 0; n < w.player->num_recordings; n++) {
+        const struct recording *r = &w.player->recordings[n];
+        if (r->surveyed && (!r->used || r->op != SDI_OP_NDRANGE))
+            broken("a recording was surveyed that has no launch");
+        counted[SURVEYED] += r->surveyed;
+    }
     counted[TRIED] += is_used && trial->ended_ns;
 }
 

@@ -245,7 +245,9 @@ struct world {
     uint64_t runs;
     uint32_t num_profiled, most_nodes; /* most: in flight at a time */
     uint64_t turn_ns, logged_ns[QUEUES]; /* ends of the newest turn and commands in the profile */
-    bool shares, is_shared; /* queues share a stream now and then; and now */
+    bool shares; /* queues use streams in other ways now and then */
+    enum streams_way way;
+    uint64_t others[LANES]; /* what the lanes were given before the present command had begun anything */
     uint64_t replays;       /* of recordings */
     bool is_on, calm, is_long; /* calm: facts change seldom; long: more commands than can be in flight */
 };
@@ -257,7 +259,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, SHARED, TRIED, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 

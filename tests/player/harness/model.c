@@ -180,7 +180,7 @@ static void check_whole(void)
 /* The stream of each member that a queue's commands go to. */
 static unsigned stream_now(unsigned queue)
 {
-    return w.is_shared ? 0 : w.stream_of[queue];
+    return w.way == WAY_SHARED ? 0 : w.stream_of[queue];
 }
 
 /* The player is behind a record of which the driver was told nothing. */
@@ -213,18 +213,18 @@ static void pass(const struct sent *s, bool is_last)
     take(c, found);
 }
 
-/* The player asks for more: all that it had is taken, and from here on queues share a stream, or no longer do. */
+/* The player asks for more: all that it had is taken, and from here on queues use streams in another way. */
 void model_turn(void)
 {
     const struct trial *trial = &w.player->trial;
     if (trial->turns && !w.player->attempt)
-        broken("streams were to be shared, or no longer, and are not");
-    if (w.is_shared == w.player->is_shared)
+        broken("streams were to be used in another way, and are not");
+    if (w.way == w.player->way)
         return;
     while (w.passed < w.num_sent && w.sent[w.passed].end <= w.received - (w.player->tail - w.player->head))
         pass(&w.sent[w.passed++], false);
-    counted[SHARED]++;
-    w.is_shared = w.player->is_shared;
+    counted[WAYS_CHANGED]++;
+    w.way = w.player->way;
 }
 
 /* The player has read `consumed` bytes of the stream, the last ones of which are the record, if it returned one. */
@@ -318,6 +318,16 @@ static bool is_beside_another(unsigned lane)
     return false;
 }
 
+/* Whether it is the longest launch, which has its member for itself now. */
+static bool is_alone(const struct recorded *of)
+{
+    const struct launch_shape *longest = &w.player->trial.longest;
+    for (uint32_t n = 0; n < of->given.num_ops && w.player->way == WAY_ALONE; n++)
+        if (of->ops[n].kind == OP_LAUNCH)
+            return of->ops[n].object == longest->kernel && !memcmp(of->ops[n].size, longest->size, sizeof longest->size);
+    return false;
+}
+
 /* An operation is given to the driver. */
 void model_issue(const struct planned *planned, unsigned lane)
 {
@@ -332,6 +342,8 @@ void model_issue(const struct planned *planned, unsigned lane)
     if (planned->index == 0) {
         memcpy(w.wrote_before, w.wrote, sizeof w.wrote);
         memcpy(w.read_before, w.read, sizeof w.read);
+        for (unsigned l = 0; l < w.num_lanes; l++)
+            w.others[l] = w.streams[l].issued;
     }
     const bool is_apart = planned->index < of->given.num_beside; /* from the others of its own command */
     uint64_t (*wrote)[SEGMENTS][LANES] = is_apart ? w.wrote_before : w.wrote;
@@ -346,6 +358,12 @@ void model_issue(const struct planned *planned, unsigned lane)
     for (unsigned l = op->lane; l < w.num_lanes; l += w.num_members)
         earlier[l] = c->earlier[l];
     must_follow(lane, earlier, "which is before it in its queue");
+    if (is_alone(of)) {
+        for (unsigned l = op->lane; l < w.num_lanes; l += w.num_members)
+            earlier[l] = w.others[l];
+        counted[ALONE] += is_beside_another(lane);
+        must_follow(lane, earlier, "and is to run alone");
+    }
     for (unsigned n = 0; n < c->num_waits; n++)
         if (w.all[c->waits[n]].queue != c->queue)
             must_follow(lane, w.all[c->waits[n]].over, "which it waits for");

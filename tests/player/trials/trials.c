@@ -1,43 +1,52 @@
 /* Trials of streams (streams.c) on work that is made up: how long a turn of it takes is said by a scenario.
  *
- * `trials NAME`: prints, as JSON, whether queues share a stream in the end, how many trials there were, and, in ns, the time of all,
- * of turns, of shared turns, and of trials. */
+ * `trials NAME`: prints, as JSON, how queues use streams in the end (by `enum streams_way`), how many trials there were, and, in ns,
+ * the time of all, of turns, of turns in each way, and of trials. */
 #include "player.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { APART, SHARED, HEART = 5, OTHER = 9 };
+enum { HEART = 5, OTHER = 9, EXTRA = 20, RECORDINGS = 40 };
 
 struct scenario {
     const char *name;
-    uint64_t turn_ns[2][2]; /* before and after the middle: apart, shared */
+    uint64_t turn_ns[2][WAYS]; /* before and after the middle; alone: where `OTHER` is the longest launch, else as apart */
     unsigned noise;         /* so many parts of a thousand more or less */
     unsigned every;         /* so many turns of the first queue for one of the second; 0: that has none */
     unsigned extra[2];      /* commands of the first queue besides, in turns below `phase` and in the others, which take three times as long */
     unsigned phase;
     unsigned changes;       /* the second queue's recording is another one after so many turns; 0: never */
     uint64_t pause_ns;      /* every 64 turns, with nothing in flight */
-    uint64_t all_ns;
+    uint64_t all_ns, long_ns; /* long: what a launch of `OTHER` takes, others `SHORT_NS` */
 };
 
 #define MS UINT64_C(1000000)
+#define SHORT_NS UINT64_C(10000)
 static const struct scenario scenarios[] = {
-    {"shared_is_faster", {{600000, 560000}, {600000, 560000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS},
-    {"apart_is_faster", {{230000, 240000}, {230000, 240000}}, 20, 1, {10, 10}, 0, 0, 0, 20000 * MS},
-    {"shared_takes_twice", {{100000, 200000}, {100000, 200000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS},
-    {"apart_takes_twice", {{200000, 100000}, {200000, 100000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS},
-    {"shared_is_stuck", {{1000000, 500 * MS}, {1000000, 500 * MS}}, 0, 1, {2, 2}, 0, 0, 0, 60000 * MS},
-    {"one_queue", {{600000, 300000}, {600000, 300000}}, 0, 0, {10, 10}, 0, 0, 0, 5000 * MS},
-    {"one_is_seldom_used", {{600000, 300000}, {600000, 300000}}, 0, 64, {3, 3}, 0, 0, 0, 20000 * MS},
-    {"turns_of_a_second", {{1000 * MS, 500 * MS}, {1000 * MS, 500 * MS}}, 0, 1, {3, 3}, 0, 0, 0, 200000 * MS},
-    {"another_is_faster_later", {{600000, 500000}, {500000, 600000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS},
-    {"other_work_in_between", {{300000, 330000}, {300000, 330000}}, 0, 1, {4, 12}, 66, 0, 0, 20000 * MS},
-    {"its_heart_is_replaced", {{600000, 500000}, {600000, 500000}}, 40, 1, {10, 10}, 0, 500, 0, 20000 * MS},
-    {"with_pauses", {{600000, 500000}, {600000, 500000}}, 40, 1, {10, 10}, 0, 0, 5 * MS, 20000 * MS},
-    {"with_long_pauses", {{600000, 500000}, {600000, 500000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS},
-    {"with_pauses_of_seconds", {{600000, 500000}, {600000, 500000}}, 40, 1, {10, 10}, 0, 0, 3000 * MS, 800000 * MS},
+    {"shared_is_faster", {{600000, 560000, 600000}, {600000, 560000, 600000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, SHORT_NS},
+    {"apart_is_faster", {{230000, 240000, 230000}, {230000, 240000, 230000}}, 20, 1, {10, 10}, 0, 0, 0, 20000 * MS, SHORT_NS},
+    {"shared_takes_twice", {{100000, 200000, 100000}, {100000, 200000, 100000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS},
+    {"apart_takes_twice", {{200000, 100000, 200000}, {200000, 100000, 200000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS},
+    {"shared_is_stuck", {{1000000, 500 * MS, 1000000}, {1000000, 500 * MS, 1000000}}, 0, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS},
+    {"one_queue", {{600000, 300000, 600000}, {600000, 300000, 600000}}, 0, 0, {10, 10}, 0, 0, 0, 5000 * MS, SHORT_NS},
+    {"one_is_seldom_used", {{600000, 300000, 600000}, {600000, 300000, 600000}}, 0, 64, {3, 3}, 0, 0, 0, 30000 * MS, SHORT_NS},
+    {"turns_of_a_second", {{1000 * MS, 500 * MS, 1000 * MS}, {1000 * MS, 500 * MS, 1000 * MS}}, 0, 1, {3, 3}, 0, 0, 0, 200000 * MS, SHORT_NS},
+    {"another_is_faster_later", {{600000, 500000, 600000}, {500000, 600000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, SHORT_NS},
+    {"other_work_in_between", {{300000, 330000, 300000}, {300000, 330000, 300000}}, 0, 1, {4, 12}, 66, 0, 0, 20000 * MS, SHORT_NS},
+    {"its_heart_is_replaced", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 500, 0, 20000 * MS, SHORT_NS},
+    {"with_pauses", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 5 * MS, 20000 * MS, SHORT_NS},
+    {"with_long_pauses", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS, SHORT_NS},
+    {"with_pauses_of_seconds", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 3000 * MS, 800000 * MS, SHORT_NS},
+    {"alone_is_fastest", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
+    {"alone_is_little_faster", {{560000, 600000, 545000}, {560000, 600000, 545000}}, 20, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
+    {"alone_is_slower", {{500000, 600000, 530000}, {500000, 600000, 530000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
+    {"alone_takes_twice", {{100000, 105000, 200000}, {100000, 105000, 200000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, 40000},
+    {"alone_is_stuck", {{1000000, 1000000, 500 * MS}, {1000000, 1000000, 500 * MS}}, 0, 1, {2, 2}, 0, 0, 0, 60000 * MS, 400000},
+    {"nothing_is_long", {{600000, 500000, 300000}, {600000, 500000, 300000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 60000},
+    {"alone_is_fastest_later", {{500000, 600000, 560000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, 160000},
+    {"alone_with_long_pauses", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS, 160000},
 };
 
 static struct sdi_player p;
@@ -50,10 +59,36 @@ static unsigned below(unsigned limit)
     return (unsigned)((state >> 33) % limit);
 }
 
-static struct node issue(unsigned queue, uint32_t recording)
+/* Each has a kernel of its own. */
+static void make_recordings(void)
+{
+    static struct recording recordings[RECORDINGS];
+    static struct op ops[RECORDINGS];
+    for (unsigned n = 0; n < RECORDINGS; n++) {
+        ops[n] = (struct op){.kind = OP_LAUNCH, .object = &ops[n], .size = {100, 1, 1}};
+        recordings[n] = (struct recording){.used = true};
+        recordings[n].ops = &ops[n];
+        recordings[n].num_ops = 1;
+    }
+    p.recordings = recordings;
+    p.num_recordings = RECORDINGS;
+}
+
+/* Whether the launch of `OTHER` waits for what the other queue was given. */
+static bool is_alone(void)
+{
+    memset(p.queues[0].after, 0, sizeof p.queues[0].after);
+    p.lanes[1].issued = 1;
+    streams_issue(&p, &p.recordings[OTHER], 0);
+    return p.queues[0].after[1] == 1;
+}
+
+static struct node issue(const struct scenario *s, unsigned queue, uint32_t recording)
 {
     struct node node = {.queue = queue, .recording = recording, .sequence = p.sequence++};
     p.record_ns = now;
+    if (p.trial.surveys)
+        streams_surveyed(&p.recordings[recording], recording == OTHER ? s->long_ns : SHORT_NS);
     if (++p.num_nodes == 1)
         streams_paused(&p, now);
     streams_issued(&p, &node);
@@ -71,21 +106,23 @@ int main(int argc, char **argv)
     p.num_members = 1;
     p.num_streams = p.num_lanes = p.num_queues = 2;
     p.queues[1].stream = 1;
-    uint64_t work_ns = 0, shared_ns = 0, tried_ns = 0;
+    make_recordings();
+    uint64_t work_ns = 0, way_ns[WAYS] = {0}, tried_ns = 0;
     const uint64_t begin = now;
     for (unsigned n = 0; now - begin < s->all_ns; n++) {
         struct node nodes[32];
         unsigned count = 0;
         const bool is_other = s->phase && n % (2 * s->phase) >= s->phase;
         for (unsigned e = 0; e < s->extra[is_other]; e++)
-            nodes[count++] = issue(0, 20 + e);
+            nodes[count++] = issue(s, 0, EXTRA + e);
         if (s->every && n % s->every == 0)
-            nodes[count++] = issue(1, s->changes ? HEART + n / s->changes % 2 : HEART);
-        nodes[count++] = issue(0, OTHER);
-        const uint64_t turn_ns = s->turn_ns[now - begin > s->all_ns / 2][p.is_shared] * (is_other ? 3 : 1);
+            nodes[count++] = issue(s, 1, s->changes ? HEART + n / s->changes % 2 : HEART);
+        nodes[count++] = issue(s, 0, OTHER);
+        const enum streams_way way = p.way == WAY_ALONE && !is_alone() ? WAY_APART : p.way;
+        const uint64_t turn_ns = s->turn_ns[now - begin > s->all_ns / 2][way] * (is_other ? 3 : 1);
         const uint64_t took = turn_ns * (1000 - s->noise + below(2 * s->noise + 1)) / 1000;
         now += took;
-        shared_ns += p.is_shared ? took : 0;
+        way_ns[way] += took;
         tried_ns += p.trial.is_on ? took : 0;
         for (unsigned c = 0; c < count; c++, p.num_nodes--)
             streams_completed(&p, &nodes[c], now);
@@ -94,7 +131,8 @@ int main(int argc, char **argv)
         if (p.trial.turns)
             streams_turn(&p, now);
     }
-    printf("{\"shared\": %d, \"trials\": %u, \"all_ns\": %lu, \"work_ns\": %lu, \"shared_ns\": %lu, \"tried_ns\": %lu}\n", p.is_shared, p.trial.trials,
-           (unsigned long)(now - begin), (unsigned long)work_ns, (unsigned long)shared_ns, (unsigned long)tried_ns);
+    printf("{\"way\": %u, \"trials\": %u, \"all_ns\": %lu, \"work_ns\": %lu, \"tried_ns\": %lu, \"way_ns\": [%lu, %lu, %lu]}\n", p.way,
+           p.trial.trials, (unsigned long)(now - begin), (unsigned long)work_ns, (unsigned long)tried_ns,
+           (unsigned long)way_ns[WAY_APART], (unsigned long)way_ns[WAY_SHARED], (unsigned long)way_ns[WAY_ALONE]);
     return 0;
 }
