@@ -155,7 +155,7 @@ struct lane {
  * what cells say where it does not count; the last `num_moves` operations come after that. */
 struct recording {
     uint64_t hash, runs; /* runs: since Python last asked */
-    uint64_t surveyed_ns, surveyed; /* of launches in a survey, see streams.c */
+    uint64_t surveyed_ns, surveyed; /* the least that a launch took in the last survey, see streams.c; how many there were */
     uint32_t next;       /* of the same bucket */
     bool used;
     union {

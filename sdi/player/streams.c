@@ -94,24 +94,26 @@ void streams_issue(struct sdi_player *p, const struct recording *r, uint32_t que
             own->after[l] = p->lanes[l].issued;
 }
 
-/* A launch that was surveyed took so long. */
+/* A launch that was surveyed took so long.  The least counts: where the host was held up between a launch and the event before
+ * it, that seems to be the launch's time. */
 void streams_surveyed(struct recording *r, uint64_t took_ns)
 {
-    r->surveyed_ns += took_ns;
-    r->surveyed++;
+    if (!r->surveyed++ || took_ns < r->surveyed_ns)
+        r->surveyed_ns = took_ns;
 }
 
-/* Which launch took longest, where one took so much of a heart's time that others may gain by its waiting. */
+/* Which launch takes longest of those that come with every other heart, if it takes so much of a heart's time that others may gain by
+ * its waiting. */
 static bool find_longest(struct sdi_player *p, uint64_t heart_ns)
 {
     const struct recording *found = NULL;
     for (uint32_t n = 0; n < p->num_recordings; n++) {
         const struct recording *r = &p->recordings[n];
-        const bool counts = r->used && r->surveyed && first_launch(r);
-        if (counts && (!found || r->surveyed_ns / r->surveyed > found->surveyed_ns / found->surveyed))
+        const bool counts = r->used && r->surveyed >= p->trial.beats / 2 && first_launch(r);
+        if (counts && (!found || r->surveyed_ns > found->surveyed_ns))
             found = r;
     }
-    if (!found || found->surveyed_ns / found->surveyed < heart_ns / LONG_PART)
+    if (!found || found->surveyed_ns < heart_ns / LONG_PART)
         return false;
     const struct op *op = first_launch(found);
     p->trial.tried.kernel = op->object;

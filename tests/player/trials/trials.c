@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEART = 5, OTHER = 9, EXTRA = 20, RECORDINGS = 40 };
+enum { HEART = 5, OTHER = 9, SELDOM = 10, EXTRA = 20, RECORDINGS = 40 };
 
 struct scenario {
     const char *name;
@@ -87,8 +87,10 @@ static struct node issue(const struct scenario *s, unsigned queue, uint32_t reco
 {
     struct node node = {.queue = queue, .recording = recording, .sequence = p.sequence++};
     p.record_ns = now;
-    if (p.trial.surveys)
-        streams_surveyed(&p.recordings[recording], recording == OTHER ? s->long_ns : SHORT_NS);
+    if (p.trial.surveys) /* what is short seems long now and then, and another one is long but seldom there */
+        streams_surveyed(&p.recordings[recording], recording == OTHER ? s->long_ns : below(20) ? SHORT_NS : 100 * MS);
+    if (p.trial.surveys && !below(200))
+        streams_surveyed(&p.recordings[SELDOM], 2 * s->long_ns);
     if (++p.num_nodes == 1)
         streams_paused(&p, now);
     streams_issued(&p, &node);
