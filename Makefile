@@ -115,6 +115,7 @@ lint: install
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy --strict sdi
+	@$(PY) -m mypy --explicit-package-bases bench
 	@$(PY) tools/library.py --check
 
 clean:

@@ -39,11 +39,12 @@ from bench.network import environ, mpiexec  # noqa: E402
 from sdi import __version__  # noqa: E402
 from sdi.cluster.head import Heads  # noqa: E402
 from sdi.cluster.identity import introduction  # noqa: E402
-from sdi.cluster.job import Asked, Job, NodeFacts  # noqa: E402
+from sdi.cluster.job import Job  # noqa: E402
 from sdi.cluster.loopback import Loopback  # noqa: E402
 from sdi.cluster.mixed import MixedTransport  # noqa: E402
 from sdi.cluster.mpi import MpiTransport  # noqa: E402
 from sdi.cluster.node import Node  # noqa: E402
+from sdi.cluster.node_facts import Asked, NodeFacts  # noqa: E402
 from sdi.cluster.records import NodeRecord, RecordKind, packed, records  # noqa: E402
 from sdi.cluster.start import leave  # noqa: E402
 from sdi.cluster.transport import Room, Transport  # noqa: E402

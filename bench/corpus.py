@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.access_shapes import Shape, kernel_shapes, shape_of, shapes
+from sdi.clc.appends import find_appends
 from sdi.clc.effects import EffectAnalysis
 from sdi.clc.preprocess.lines import LineMap
 from sdi.sampling import KernelAnalysis, analyse
@@ -122,7 +123,7 @@ def measure(root: Path, defined: dict[str, str]) -> tuple[list[Kernel], list[str
             start = time.process_time()
             analysis = analyse(tree, function)
             ms = 1e3 * (time.process_time() - start)
-            effects = EffectAnalysis(tree, function, lines)
+            effects = EffectAnalysis(tree, function, lines, find_appends(tree, function, lines))
             if not any(a.reads or a.writes for a in effects.arguments):
                 continue
             worst, writes = kernel_shapes(analysis)

@@ -182,7 +182,7 @@ def main() -> int:
     print(f"{shape}\n{'nodes x members':34}" + f"{'first':>8}{'second':>8}" * 2 + "   ... eighth, ms")
     for nodes in map(int, options.nodes.split(",")):
         for members in map(int, options.members.split(",")):
-            transport, process = over_sockets(nodes)
+            transport, process = over_sockets(nodes, wanted)
             rig = Rig(transport, members, split=options.split)
             try:
                 for number, case in enumerate(CASES):

@@ -125,7 +125,7 @@ class Rig:
             self.calls.popleft()()
 
     def close(self) -> None:
-        while self.core.unfinished:
+        while not self.core.is_settled():
             self.settle(0)
         self.host.close()
         self.arena.close()

@@ -71,7 +71,7 @@ class TimedDevice(NullDevice):
             ticket, ns = self._ends.popleft()
             ticket.complete(None, 1, 1 + ns)
 
-    def _issue(self, wait: Sequence[Ticket]) -> Ticket:
+    def _issue(self, wait: Sequence[Ticket], more: Sequence[Ticket] = ()) -> Ticket:
         return self.took(Ticket(self), 1)
 
     def copy(
@@ -138,7 +138,7 @@ class Rig:
             self.calls.popleft()()
 
     def close(self) -> None:
-        while self.core.unfinished:
+        while not self.core.is_settled():
             self.settle()
         self.host.close()
         self.arena.close()

@@ -388,7 +388,8 @@ def main() -> int:
     parser.add_argument("--binary", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        child(*given.child, given.binary, given.launches)
+        source, binary = given.child
+        child(source, binary, given.binary, given.launches)
         return 0
     ways = [0, *map(int, given.members.split(","))]
     print(f"{platform.machine()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f};", end=" ")

@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -109,7 +110,7 @@ def run(device: cl.Device, name: str, options: argparse.Namespace) -> tuple[dict
     kernels_ms = sum(trace.kernel_ns().values()) / 1e6
     line = f"{name:<18} {(trace.stop_ns - trace.start_ns) / 1e6:10.2f} ms, kernels {kernels_ms:10.2f} ms"
     print(f"{line}, {len(trace.launches)} launches, {sum(trace.buffers) / 2**20:.1f} MiB", flush=True)
-    launches: dict[tuple[object, ...], int] = {}
+    launches: dict[tuple[Any, ...], int] = {}
     for launch, _ in trace.launches:
         key = (launch.kernel, launch.global_size, launch.local_size, launch.arguments)
         launches[key] = launches.get(key, 0) + 1

@@ -35,7 +35,8 @@ def _within(session: SessionProfile, start_ns: int, stop_ns: int) -> dict[str, A
         return covered_ns((max(a, start_ns), min(b, stop_ns)) for a, b in spans if a and b > start_ns)
 
     plans = [(each.begin_ns, each.bound_ns) for each in session.launches]
-    work = [(each.start_ns, each.end_ns) for each in (*session.assignments, *session.copies)]
+    work = [(each.start_ns, each.end_ns) for each in session.assignments]
+    work += [(each.start_ns, each.end_ns) for each in session.copies]
     return {
         "plan_ns": covered(plans),
         "plan_idle_ns": covered([*plans, *work]) - covered(work),

@@ -28,11 +28,12 @@ from bench.simulation.trace import Runtime
 from sdi import __version__
 from sdi.cluster.head import Heads
 from sdi.cluster.identity import introduction
-from sdi.cluster.job import Asked, Job, NodeFacts
+from sdi.cluster.job import Job
 from sdi.cluster.loopback import Loopback, sockets
 from sdi.cluster.mixed import MixedTransport
 from sdi.cluster.mpi import MpiTransport
 from sdi.cluster.node import Node
+from sdi.cluster.node_facts import Asked, NodeFacts
 from sdi.cluster.start import leave
 from sdi.cluster.transport import Receiver, Transport
 from sdi.devices.base import BoundArgument, Device, Place
