@@ -18,7 +18,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ _CODE_NBYTES = 16
 _ADDRESSES_MAX = 16
 _TAKEN_MAX = 256
 """So many datagrams are looked at before anything else is done."""
-_TRIES = 2
 _ON_THE_WAY_S = 0.2
 _SIOCGIFADDR = 0x8915
 _IF_INET6 = Path("/proc/net/if_inet6")
@@ -70,7 +69,7 @@ def own_addresses() -> tuple[str, ...]:
 class Doorbell:
     """Rank ``rank``'s.  Owned by: sdi-net; any thread may ring.  Raises OSError.
 
-    ``deaf``: ranks that can't be rung by all others, and why; known after ``settle``.
+    ``deaf``: ranks that can't be rung by all others, and why; known after ``meet``.
     """
 
     def __init__(self, rank: int) -> None:
@@ -94,22 +93,45 @@ class Doorbell:
 
     # -- at the start -----------------------------------------------------------------------------------
 
-    def call(self, cards: Sequence[Card]) -> None:
-        """Ring all ranks at all addresses they have; ``cards``: theirs, by rank."""
-        for _ in range(_TRIES):
-            for card in cards:
+    def meet(
+        self,
+        cards: Sequence[Card],
+        wait_for_all: Callable[[], object],
+        exchange: Callable[[Heard], Sequence[Heard]],
+    ) -> None:
+        """Find out who hears whom, and ring from now on whom all can ring; all ranks do this at once.
+
+        ``cards``: theirs, by rank; ``wait_for_all``: until all are here; ``exchange``: what each gives.
+        A socket holds a few hundred datagrams, so of many ranks' some are lost: those who were not heard
+        call again, as long as that helps.
+        """
+        heard: Sequence[Heard] = [{} for _ in cards]
+        num_heard = -1
+        while num_heard < (found := sum(map(len, heard))) < len(cards) ** 2:
+            num_heard = found
+            self._call(cards, heard)
+            wait_for_all()
+            heard = exchange(self._listen(len(cards)))
+        self._settle(cards, heard)
+
+    def _call(self, cards: Sequence[Card], heard: Sequence[Heard]) -> None:
+        """Ring all ranks that have not heard this one, at all addresses they have."""
+        for card, each in zip(cards, heard, strict=True):
+            if self._rank not in each:
                 for at, address in enumerate(card.addresses):
                     self._send(card.key, at, (address, card.port))
+            self._take()  # others call here meanwhile
 
-    def listen(self, size: int) -> Heard:
-        """Which of all ranks, all of whom have rung, are heard here."""
-        deadline = time.monotonic() + _ON_THE_WAY_S
-        while len(self._heard) < size and self.wait(deadline - time.monotonic()):
+    def _listen(self, size: int) -> Heard:
+        """Which of all ranks, all of whom have called, are heard here."""
+        while len(self._heard) < size and self.wait(_ON_THE_WAY_S):
             pass
-        return self._heard
+        return dict(self._heard)
 
-    def settle(self, cards: Sequence[Card], heard: Sequence[Heard]) -> None:
-        """Ring from now on whom all can ring; ``heard``: what ``listen`` gave on each rank."""
+    def _settle(self, cards: Sequence[Card], heard: Sequence[Heard]) -> None:
+        """``heard``: by whom on each rank."""
+        while self._take():
+            pass  # what was heard at several addresses
         for rank, each in enumerate(heard):
             missing = [str(other) for other in range(len(heard)) if other not in each]
             if missing:

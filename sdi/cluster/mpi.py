@@ -215,9 +215,7 @@ class MpiTransport:
             rank, why = next((rank, each) for rank, each in enumerate(given) if isinstance(each, str))
             self.deaf = dict.fromkeys(range(self.size), f"rank {rank} can't ring: {why}")
         else:
-            bell.call(cards)
-            comm.Barrier()
-            bell.settle(cards, comm.allgather(bell.listen(self.size)))
+            bell.meet(cards, comm.Barrier, comm.allgather)
             self.deaf = bell.deaf
         if bell is not None and len(self.deaf) == self.size:
             bell.close()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sdi.cluster import doorbell
-from sdi.cluster.doorbell import Doorbell
+from sdi.cluster.doorbell import Card, Doorbell, Heard
 
 UNREACHABLE = "198.51.100.1"
 """An address for documentation (RFC 5737)."""
@@ -19,6 +21,26 @@ LATE = 1 << 62
 """A count above all that are used."""
 
 Hang = Callable[..., list[Doorbell]]
+
+
+def meet(bells: Sequence[Doorbell], cards: Sequence[Card]) -> None:
+    """As each rank does, in a thread for each."""
+    barrier = threading.Barrier(len(bells))
+    told: dict[int, Heard] = {}
+
+    def of(rank: int) -> None:
+        def exchange(heard: Heard) -> list[Heard]:
+            told[rank] = heard
+            barrier.wait()
+            found = [told[other] for other in range(len(bells))]
+            barrier.wait()
+            return found
+
+        bells[rank].meet(cards, barrier.wait, exchange)
+
+    with ThreadPoolExecutor(len(bells)) as pool:
+        for done in [pool.submit(of, rank) for rank in range(len(bells))]:
+            done.result(60)
 
 
 @pytest.fixture
@@ -31,12 +53,8 @@ def hang() -> Iterator[Hang]:
         cards = [each.card for each in made]
         if unreachable is not None:
             cards[unreachable] = replace(cards[unreachable], addresses=(UNREACHABLE,))
-        for each in made:
-            each.call(cards)
-        heard = [each.listen(size) for each in made]
-        for each in made:
-            each.settle(cards, heard)
-            assert not each.wait(0), "what came while they met is no ring"
+        meet(made, cards)
+        assert not any(each.wait(0) for each in made), "what came while they met is no ring"
         return made
 
     yield hang
@@ -103,6 +121,34 @@ def test_a_rank_that_others_can_not_reach_is_named_and_not_rung(hang: Hang) -> N
     assert [bell.is_rung for bell in bells] == [True, False, True]
     assert not bells[0].ring(1) and bells[1].ring(0)
     assert [bell.wait(0) for bell in bells] == [True, False, False]
+
+
+def test_more_ranks_than_a_socket_holds_datagrams_of_all_hear_each_other(
+    hang: Hang, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sockets hold few, and nobody looks until all have called: what most call is lost at first."""
+    opened, calls = doorbell._opened, Doorbell._call
+
+    def little() -> socket.socket:
+        found = opened()
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        return found
+
+    rounds: list[int] = []
+
+    def call(bell: Doorbell, cards: Sequence[Card], heard: Sequence[Heard]) -> None:
+        rounds.append(bell._rank)
+        with monkeypatch.context() as patched:
+            patched.setattr(bell, "_take", lambda: False)
+            calls(bell, cards, heard)
+
+    monkeypatch.setattr(doorbell, "_ON_THE_WAY_S", 0.02)
+    monkeypatch.setattr(doorbell, "_opened", little)
+    monkeypatch.setattr(Doorbell, "_call", call)
+    bells = hang(12)
+    assert len(rounds) > 12, "all were heard at once"
+    assert all(bell.is_rung and not bell.deaf for bell in bells)
+    assert bells[0].ring(11) and bells[11].wait(0)
 
 
 def test_addresses_are_those_that_a_socket_can_be_bound_to() -> None:
