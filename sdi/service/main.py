@@ -138,6 +138,9 @@ OpenImage = Callable[["MemberSettings"], Image]
 
 def _image(settings: MemberSettings) -> Image:
     """The members on this machine."""
+    from sdi.service.early import import_beside_driver
+
+    import_beside_driver()
     from sdi.devices.discover import open_members, pool_of
     from sdi.devices.polling import Polling
     from sdi.service.kernel_output import Printed

@@ -26,20 +26,12 @@ from pathlib import Path
 from typing import Final
 
 from sdi import limits
+from sdi.service.early import MODULES, begin_cuda
 from sdi.service.handover import HandoverError, check_peer, peer_of
-from sdi.wire.cuda import CUDA_ERROR_NO_DEVICE
 from sdi.wire.layout import layout
 from sdi.wire.records import APPLICANT
 
 _log = logging.getLogger(__name__)
-_MODULES: Final = (
-    "sdi.devices.discover",
-    "sdi.devices.opencl.member",
-    "sdi.service.facts",
-    "sdi.service.kernel_output",
-    "sdi.service.session",
-    "sdi.service.vendors",
-)
 _HEAD: Final = layout(APPLICANT)
 _TEXT_MAX_NBYTES: Final = 16 << 20
 _PATIENCE_S: Final = 10.0
@@ -59,7 +51,6 @@ _READ_EARLY: Final = (
     "NVIDIA_",
 )
 _LIMITS: Final = tuple(number for name, number in vars(resource).items() if name.startswith("RLIMIT_"))
-_NVIDIA: Final = Path("/proc/driver/nvidia")
 _UNLIMITED: Final = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 """CUDA's driver takes far more addresses than there is memory, and can't do without."""
 _ABOVE: Final = 16
@@ -91,7 +82,7 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
     faulthandler.register(signal.SIGRTMIN)
     early, before = _early(os.environ), dict(os.environ)
     limits.without_threads_for_algebra()
-    for name in _MODULES:
+    for name in MODULES:
         importlib.import_module(name)
     set_by_imports = {name: value for name, value in os.environ.items() if before.get(name) != value}
     gc.collect()
@@ -120,22 +111,6 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
             raise SystemExit(1)
         os.close(said)
         os.close(here)
-
-
-def begin_cuda() -> bool:
-    """Have CUDA's driver look for its GPUs, where there is one; whether it did.
-
-    Raises DeviceFailed: what it answers stays so in this process, and may be otherwise in the next one.
-    """
-    if not _NVIDIA.exists():
-        return False
-    from sdi.devices.cuda import driver
-
-    if driver.drv is None:
-        return False
-    if (status := driver.slow().cuInit(0)) != CUDA_ERROR_NO_DEVICE:
-        driver.check(status, "cuInit")
-    return True
 
 
 def _is_readable(end: socket.socket) -> bool:

@@ -13,16 +13,11 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from sdi.devices.cuda import driver
-from sdi.errors import DeviceFailed
-from sdi.service import ready
 from sdi.service.handover import HandoverError
-from sdi.service.ready import Applicant, _is_awaited, _next_application, begin_cuda, is_like, receive
+from sdi.service.ready import Applicant, _is_awaited, _next_application, is_like, receive
 
 TEXT = b"4096\x00200000000000\x00A=1\x00B=x=y\x00=C\x00D\x00"
 _PR_SET_NO_NEW_PRIVS = 38
@@ -134,24 +129,6 @@ if sys.argv[2] == "away":
 elif sys.argv[2] != "gone":
     end.recv(1)
 """
-
-
-@pytest.mark.parametrize(
-    ("has_driver", "status", "has_begun"),
-    [(False, 999, False), (True, 0, True), (True, 100, True), (True, 999, None)],
-    ids=["no pycuda", "GPUs", "no GPU", "fails"],
-)
-def test_cudas_driver_is_begun_or_the_process_is_nobodys(
-    monkeypatch: pytest.MonkeyPatch, has_driver: bool, status: int, has_begun: bool | None
-) -> None:
-    monkeypatch.setattr(ready, "_NVIDIA", Path("/"))
-    monkeypatch.setattr(driver, "drv", SimpleNamespace() if has_driver else None)
-    monkeypatch.setattr(driver, "slow", lambda: SimpleNamespace(cuInit=lambda _flags: status))
-    if has_begun is None:
-        with pytest.raises(DeviceFailed):
-            begin_cuda()
-    else:
-        assert begin_cuda() is has_begun
 
 
 @pytest.fixture

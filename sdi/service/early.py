@@ -1,0 +1,54 @@
+"""What a service does before it knows its members: imports, and CUDA's driver, which looks for its GPUs."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sdi.errors import DeviceFailed
+from sdi.wire.cuda import CUDA_ERROR_NO_DEVICE
+
+MODULES: Final = (
+    "sdi.devices.discover",
+    "sdi.devices.opencl.member",
+    "sdi.service.facts",
+    "sdi.service.kernel_output",
+    "sdi.service.session",
+    "sdi.service.vendors",
+)
+_NVIDIA: Final = Path("/proc/driver/nvidia")
+
+
+def begin_cuda() -> bool:
+    """Have CUDA's driver look for its GPUs, where there is one; whether it did.
+
+    Raises DeviceFailed: what it answers stays so in this process, and may be otherwise in the next one.
+    """
+    if not _NVIDIA.exists():
+        return False
+    from sdi.devices.cuda import driver
+
+    if driver.drv is None:
+        return False
+    if (status := driver.slow().cuInit(0)) != CUDA_ERROR_NO_DEVICE:
+        driver.check(status, "cuInit")
+    return True
+
+
+def import_beside_driver() -> None:
+    """Import what sessions need while CUDA's driver, which takes as long, looks for its GPUs."""
+    beside = threading.Thread(target=_try_cuda, name="sdi-cuda-begin")
+    if _NVIDIA.exists():
+        beside.start()
+    for name in MODULES:
+        importlib.import_module(name)
+    if beside.ident is not None:
+        beside.join()
+
+
+def _try_cuda() -> None:
+    with suppress(DeviceFailed):  # who looks for members hears of it again
+        begin_cuda()
