@@ -16,9 +16,10 @@ MODULES: Final = (
     "sdi.devices.opencl.member",
     "sdi.service.facts",
     "sdi.service.kernel_output",
-    "sdi.service.session",
     "sdi.service.vendors",
+    "sdi.service.session",
 )
+"""In this order, so that what comes last is not needed to answer the application."""
 _NVIDIA: Final = Path("/proc/driver/nvidia")
 
 
@@ -39,14 +40,18 @@ def begin_cuda() -> bool:
 
 
 def import_beside_driver() -> None:
-    """Import what sessions need while CUDA's driver, which takes as long, looks for its GPUs."""
+    """Import what sessions need while CUDA's driver, which takes as long, looks for its GPUs.
+
+    No more than that: without the driver the application is answered first, and waits for no import.
+    """
+    if not _NVIDIA.exists():
+        return
     beside = threading.Thread(target=_try_cuda, name="sdi-cuda-begin")
-    if _NVIDIA.exists():
-        beside.start()
+    beside.start()
     for name in MODULES:
-        importlib.import_module(name)
-    if beside.ident is not None:
-        beside.join()
+        if beside.is_alive():
+            importlib.import_module(name)
+    beside.join()
 
 
 def _try_cuda() -> None:

@@ -35,12 +35,19 @@ def test_cudas_driver_is_begun_or_the_process_is_nobodys(
 
 
 @pytest.mark.parametrize(
-    ("folder", "status", "calls"),
-    [("/", 0, ["sdi-cuda-begin"]), ("/", 999, ["sdi-cuda-begin"]), ("/nowhere/at/all", 0, [])],
-    ids=["begins", "fails", "there is none"],
+    ("folder", "waits_for", "status", "said"),
+    [
+        ("/", 5, 0, ["sdi-cuda-begin", "6"]),
+        ("/", 5, 999, ["sdi-cuda-begin", "6"]),
+        ("/", 1, 0, ["sdi-cuda-begin", "2"]),
+        ("/nowhere/at/all", 0, 0, ["0"]),
+    ],
+    ids=["begins", "fails", "is quick", "is not there"],
 )
-def test_the_driver_begins_while_modules_are_imported(folder: str, status: int, calls: list[str]) -> None:
-    """In a process that has imported nothing: the driver's call waits until the last module is there."""
+def test_modules_are_imported_while_the_driver_begins(
+    folder: str, waits_for: int, status: int, said: list[str]
+) -> None:
+    """In a process that has imported none: the driver's call takes until one of them is about to be."""
     text = f"""
         import sys, threading
         from pathlib import Path
@@ -48,26 +55,31 @@ def test_the_driver_begins_while_modules_are_imported(folder: str, status: int, 
         from sdi.devices.cuda import driver
         from sdi.service import early
 
-        called, imported = [], threading.Event()
+        called, imported, begun = [], threading.Event(), threading.Event()
 
         def init(flags):
             assert imported.wait(60), "modules wait for the driver"
             called.append(threading.current_thread().name)
+            begun.set()
             return {status}
 
-        class Last:
+        class Finder:
+            # Sees what is about to be imported; what is behind that waits until the driver has begun.
+
             def find_spec(self, name, path, target=None):
-                if name == early.MODULES[-1]:
+                if name == early.MODULES[{waits_for}]:
                     imported.set()
+                    assert begun.wait(60)
+                    (beside,) = (each for each in threading.enumerate() if each.name == "sdi-cuda-begin")
+                    beside.join()
 
         early._NVIDIA = Path({folder!r})
         driver.drv, driver.slow = SimpleNamespace(), lambda: SimpleNamespace(cuInit=init)
-        sys.meta_path.insert(0, Last())
-        assert early.MODULES[-1] not in sys.modules
+        sys.meta_path.insert(0, Finder())
+        assert not any(name in sys.modules for name in early.MODULES)
         early.import_beside_driver()
-        assert all(name in sys.modules for name in early.MODULES)
         assert threading.active_count() == 1
-        print(*called)
+        print(*called, sum(name in sys.modules for name in early.MODULES))
     """
     command = [sys.executable, "-c", textwrap.dedent(text)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
