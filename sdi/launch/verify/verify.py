@@ -151,6 +151,7 @@ class Verifier:
                 buffer.directory.wrote(HOST, buffer.whole)
         self._idle = check.over
         result.when_done(lambda ticket: self._post(lambda: self._judge(check, ticket.error)))
+        yield [check.over]  # a search runs launches: nothing that waits for its end may be issued before them
         return [*tickets, check.verified]
 
     def _leave_out(self, kernel: str) -> None:

@@ -28,9 +28,9 @@ def wrong_service(tmp_path: Path) -> str:
     return str(script)
 
 
-def verified(how: str, **settings: str) -> Run:
+def verified(how: str, *arguments: str, **settings: str) -> Run:
     environ = image_environ(3, SDI_SPLIT="always", SDI_VERIFY=how, **settings)
-    done = run(PROGRAM, environ, 60.0)
+    done = run([*PROGRAM, *arguments], environ, 60.0)
     assert done.returncode == 0 and not done.remained, done.describe()
     return done
 
@@ -62,6 +62,14 @@ def test_warn_goes_on_with_the_bytes_of_the_whole_run(wrong_service: str) -> Non
         "read": right, "wait": right, "finish": right, "create": right, "right": "True"
     }  # fmt: skip
     assert done.stderr.count("sdi: ERROR: kernel 'twice' split over 3 members") == 1
+
+
+def test_each_of_the_launches_in_flight_is_searched_for_the_group_that_differs(wrong_service: str) -> None:
+    """Those behind it don't hold the search up: here they are wider, which PoCL runs alone."""
+    done = verified("warn", "4", SDI_PYTHON=wrong_service)
+    assert answers(done)["right"] == "True"
+    assert done.stderr.count("sdi: ERROR: kernel 'twice' split over 3 members") == 4
+    assert done.stderr.count(" writes it, which member ") == 4
 
 
 def test_without_verification_the_wrong_split_would_give_wrong_bytes(wrong_service: str) -> None:

@@ -1,4 +1,9 @@
-"""Doubles an array on the image with a kernel that prints once, and says what each call answered."""
+"""Doubles an array on the image with a kernel that prints once, and says what each call answered.
+
+With a number: so many times, more of it each time, and nothing is waited for between.
+"""
+
+import sys
 
 import numpy as np
 import pyopencl as cl
@@ -29,7 +34,9 @@ kernel = cl.Program(context, SOURCE).build().twice
 numbers = np.arange(ITEMS, dtype=np.float32)
 given = cl.Buffer(context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=numbers)
 taken = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, numbers.nbytes)
-event = kernel(queue, (ITEMS,), (64,), taken, given)
+times = int(sys.argv[1]) if sys.argv[1:] else 1
+for number in range(1, times + 1):
+    event = kernel(queue, (ITEMS * number // times,), (64,), taken, given)
 result = np.zeros_like(numbers)
 print("read", answer(lambda: cl.enqueue_copy(queue, result, taken)))
 print("wait", answer(event.wait))
