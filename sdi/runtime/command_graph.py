@@ -368,7 +368,7 @@ class SchedulerCore:
             if done.forgotten:
                 del self._nodes[done.id]
             waiters, done.complete_waiters = done.complete_waiters, []
-            until_ns = done.end_ns if done.end_ns > done.floor_ns else done.floor_ns
+            until_ns = max(done.end_ns, done.floor_ns, done.submitted_ns or done.arrived_ns)
             for waiter, explicit in waiters:
                 waiter.incomplete -= 1
                 if waiter.floor_ns < until_ns:

@@ -116,6 +116,23 @@ def test_an_in_order_queue_completes_in_order_whatever_finishes_first() -> None:
         assert list(shell.finished) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("submitted_ns", "floor_ns"), [(70, 70), (0, 20)], ids=["issued late", "never issued"]
+)
+def test_what_waits_begins_no_earlier_than_what_nothing_ran_for(submitted_ns: int, floor_ns: int) -> None:
+    """Such a command is over when it was issued, or came, whatever was done before that."""
+    core = SchedulerCore()
+    core.create_queue(1, in_order=True)
+    (first,) = core.enqueue(1, 10, 1, FILL, (), arrived_ns=20)
+    core.enqueue(1, 11, 2, Marker(barrier=True), (), arrived_ns=30)
+    node, waiter = first.node, core.node(11)
+    assert waiter is not None
+    core.issued(node)
+    node.submitted_ns = submitted_ns
+    core.work_done(node, None, 0, 0)
+    assert waiter.floor_ns == floor_ns
+
+
 def test_a_transfer_that_the_client_gives_up_before_it_starts_fails_and_what_is_behind_it_goes_on(
     shell: Shell,
 ) -> None:
