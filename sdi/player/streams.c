@@ -16,6 +16,7 @@ enum {
     SURE = 3,     /* windows of each way; then one whose median is longer than the least by a twentieth has lost */
     LOST = 4096,  /* records without a heart: there is none any more */
     PATIENCE = 3, /* a window takes no longer than so many with queues apart */
+    OFTEN = 8,    /* a launch that comes with fewer hearts is not the one that waits */
     LONG_PART = 8, /* a launch that takes less of a heart's time than this may run beside anything */
 };
 #define WINDOW_NS UINT64_C(20000000)
@@ -102,14 +103,14 @@ void streams_surveyed(struct recording *r, uint64_t took_ns)
         r->surveyed_ns = took_ns;
 }
 
-/* Which launch takes longest of those that come with every other heart, if it takes so much of a heart's time that others may gain by
- * its waiting. */
+/* Which launch takes longest of those that come often (a turn of the work may have several hearts), if it takes so much of a heart's
+ * time that others may gain by its waiting. */
 static bool find_longest(struct sdi_player *p, uint64_t heart_ns)
 {
     const struct recording *found = NULL;
     for (uint32_t n = 0; n < p->num_recordings; n++) {
         const struct recording *r = &p->recordings[n];
-        const bool counts = r->used && r->surveyed >= p->trial.beats / 2 && first_launch(r);
+        const bool counts = r->used && r->surveyed >= p->trial.beats / OFTEN && first_launch(r);
         if (counts && (!found || r->surveyed_ns > found->surveyed_ns))
             found = r;
     }
