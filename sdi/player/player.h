@@ -243,7 +243,7 @@ struct launch_shape {
 };
 
 /* Which way is fastest.  `found`: what the last trial came to.  `turns`: from `way` on there is another window; `epoch`: its
- * number; `surveys`: all launches of it are timed, to find the longest.  `began_ns`, `first_ns`: a window, and what is timed of
+ * number; `surveys`: all launches of it are timed, to find the longest.  `since_ns`: the trial; `began_ns`, `first_ns`: a window, and what is timed of
  * it; `beats`: hearts in it; `place`: of its round; `ended_ns`: when a command was last seen to be complete; `done`: commands, by
  * streams of queues; `records`: in the first window, for `BEATS` hearts. */
 enum { ROUNDS_MAX = 7 };
@@ -254,7 +254,7 @@ struct trial {
     uint32_t heart; /* a recording + 1; 0: none is known */
     uint32_t epoch, rounds, place, beats, trials;
     uint64_t used[STREAMS_MAX], beat_at; /* sequence + 1 of the last command of each; of the last heart */
-    uint64_t until_ns, rest_ns, began_ns, first_ns, ended_ns, window_ns, records, done[STREAMS_MAX];
+    uint64_t since_ns, until_ns, rest_ns, began_ns, first_ns, ended_ns, window_ns, records, done[STREAMS_MAX];
     uint64_t took_ns[WAYS][ROUNDS_MAX]; /* for each heart */
 };
 
@@ -412,7 +412,7 @@ uint32_t stream_of(const struct sdi_player *, const struct queue *);
 uint32_t stream_for_queue(const struct sdi_player *);
 void streams_use(struct sdi_player *, enum streams_way);
 void streams_issue(struct sdi_player *, const struct recording *, uint32_t queue);
-void streams_surveyed(struct recording *, uint64_t took_ns);
+void streams_surveyed(struct recording *, const struct op *, uint64_t took_ns);
 void streams_turn(struct sdi_player *, uint64_t now);
 void streams_paused(struct sdi_player *, uint64_t now);
 void streams_issued(struct sdi_player *, struct node *);

@@ -16,8 +16,9 @@ enum {
     SURE = 3,     /* windows of each way; then one whose median is longer than the least by a twentieth has lost */
     LOST = 4096,  /* records without a heart: there is none any more */
     PATIENCE = 3, /* a window takes no longer than so many with queues apart */
-    OFTEN = 8,    /* a launch that comes with fewer hearts is not the one that waits */
-    LONG_PART = 8, /* a launch that takes less of a heart's time than this may run beside anything */
+    OFTEN = 8,    /* a launch that is surveyed less often is not the one that waits */
+    LONG_PART = 8, /* one that takes less of all time than this may run beside anything */
+    REST_PART = 10, /* a rest is at least so many times as long as the trial was */
 };
 #define WINDOW_NS UINT64_C(20000000)
 #define WINDOW_LONG_NS UINT64_C(200000000)
@@ -82,44 +83,67 @@ static const struct op *first_launch(const struct recording *r)
     return NULL;
 }
 
-/* A recording is about to be executed: the longest launch comes after all that other queues were given. */
-void streams_issue(struct sdi_player *p, const struct recording *r, uint32_t queue)
+static bool has_shape(const struct op *op, const struct launch_shape *shape)
 {
-    const struct launch_shape *longest = p->trial.is_on ? &p->trial.tried : &p->trial.longest;
-    const struct op *op = p->way == WAY_ALONE ? first_launch(r) : NULL;
-    if (!op || op->object != longest->kernel || memcmp(op->size, longest->size, sizeof op->size))
-        return;
-    struct queue *own = &p->queues[queue];
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        if (l / p->num_members != own->stream && own->after[l] < p->lanes[l].issued)
-            own->after[l] = p->lanes[l].issued;
+    return op->object == shape->kernel && !memcmp(op->size, shape->size, sizeof op->size);
 }
 
-/* A launch that was surveyed took so long.  The least counts: where the host was held up between a launch and the event before
- * it, that seems to be the launch's time. */
-void streams_surveyed(struct recording *r, uint64_t took_ns)
+/* A recording is about to be executed: the longest launch comes after all that other queues were given on its members. */
+void streams_issue(struct sdi_player *p, const struct recording *r, uint32_t queue)
 {
+    const struct op *first = p->way == WAY_ALONE ? first_launch(r) : NULL;
+    if (!first || !has_shape(first, p->trial.is_on ? &p->trial.tried : &p->trial.longest))
+        return;
+    struct queue *own = &p->queues[queue];
+    for (uint32_t i = 0; i < r->num_ops; i++)
+        for (unsigned l = r->ops[i].lane; r->ops[i].kind == OP_LAUNCH && l < p->num_lanes; l += p->num_members)
+            if (l / p->num_members != own->stream && own->after[l] < p->lanes[l].issued)
+                own->after[l] = p->lanes[l].issued;
+}
+
+/* An operation of a survey took so long; 0: nobody knows.  Of a launch on several members the first one's counts, and of all the
+ * least: where the host was held up between a launch and the event before it, that seems to be the launch's time. */
+void streams_surveyed(struct recording *r, const struct op *op, uint64_t took_ns)
+{
+    if (!took_ns || op != first_launch(r))
+        return;
     if (!r->surveyed++ || took_ns < r->surveyed_ns)
         r->surveyed_ns = took_ns;
 }
 
-/* Which launch takes longest of those that come often (a turn of the work may have several hearts), if it takes so much of a heart's
- * time that others may gain by its waiting. */
-static bool find_longest(struct sdi_player *p, uint64_t heart_ns)
+/* Launches of one shape, which may have several recordings: how many were surveyed, and the least that one took. */
+static uint64_t least_of(const struct sdi_player *p, const struct launch_shape *shape, uint64_t *count)
 {
-    const struct recording *found = NULL;
+    uint64_t least = UINT64_MAX;
+    *count = 0;
     for (uint32_t n = 0; n < p->num_recordings; n++) {
         const struct recording *r = &p->recordings[n];
-        const bool counts = r->used && r->surveyed >= p->trial.beats / OFTEN && first_launch(r);
-        if (counts && (!found || r->surveyed_ns > found->surveyed_ns))
-            found = r;
+        if (!r->used || !r->surveyed || !has_shape(first_launch(r), shape))
+            continue;
+        *count += r->surveyed;
+        least = r->surveyed_ns < least ? r->surveyed_ns : least;
     }
-    if (!found || found->surveyed_ns < heart_ns / LONG_PART)
-        return false;
-    const struct op *op = first_launch(found);
-    p->trial.tried.kernel = op->object;
-    memcpy(p->trial.tried.size, op->size, sizeof op->size);
-    return true;
+    return least;
+}
+
+/* Which launch takes longest of those that come often, and take so much of the time that others may gain by their waiting. */
+static bool find_longest(struct sdi_player *p)
+{
+    struct trial *t = &p->trial;
+    uint64_t most = 0;
+    for (uint32_t n = 0; n < p->num_recordings; n++) {
+        const struct recording *r = &p->recordings[n];
+        if (!r->used || !r->surveyed)
+            continue;
+        struct launch_shape shape = {.kernel = first_launch(r)->object};
+        memcpy(shape.size, first_launch(r)->size, sizeof shape.size);
+        uint64_t count, least = least_of(p, &shape, &count);
+        if (least <= most || count < OFTEN || least * count < t->beats * t->took_ns[WAY_APART][0] / LONG_PART)
+            continue;
+        most = least;
+        t->tried = shape;
+    }
+    return most > 0;
 }
 
 /* ---- trials ---------------------------------------------------------------------------------------------- */
@@ -134,16 +158,18 @@ static void turn(struct trial *t, enum streams_way way)
 /* The trial is over. */
 static void keep(struct trial *t, enum streams_way way, uint64_t now)
 {
+    const uint64_t least = REST_PART * (now - t->since_ns);
     t->rest_ns = way != t->found || !t->rest_ns ? REST_NS : t->rest_ns < REST_MOST_NS / 4 ? 4 * t->rest_ns : REST_MOST_NS;
     t->found = way;
-    t->until_ns = now + t->rest_ns;
+    t->until_ns = now + (t->rest_ns > least ? t->rest_ns : least);
     t->is_on = t->surveys = false;
     turn(t, way);
 }
 
-static void begin(struct trial *t)
+static void begin(struct trial *t, uint64_t now)
 {
     t->is_on = true;
+    t->since_ns = now;
     t->rounds = t->place = 0;
     t->is_surveyed = false;
     memset(t->has_lost, 0, sizeof t->has_lost);
@@ -181,6 +207,8 @@ static bool round_over(struct trial *t, enum streams_way *fastest)
         t->has_lost[way] |= t->rounds >= SURE && took[way] > took[*fastest] + took[*fastest] / 20;
         left += !t->has_lost[way];
     }
+    if (t->rounds == ROUNDS_MAX && !t->has_lost[t->found] && took[t->found] < took[*fastest] + took[*fastest] / 64)
+        *fastest = t->found; /* no other one is worth the change */
     return left == 1 || t->rounds == ROUNDS_MAX;
 }
 
@@ -226,12 +254,13 @@ static void window_over(struct sdi_player *p, uint64_t ns, uint64_t now)
         t->records = records;
     const uint64_t more = records > t->records ? records - t->records : t->records - records;
     if (used < 2 || more > t->records / 8) { /* too little of several queues, or no longer the same work */
+        t->rest_ns = 0; /* it came to nothing */
         keep(t, used >= 2 ? t->found : WAY_APART, now);
         return;
     }
     if (t->surveys) {
         t->surveys = false;
-        t->has_lost[WAY_ALONE] = !find_longest(p, ns);
+        t->has_lost[WAY_ALONE] = !find_longest(p);
     } else {
         t->took_ns[t->way][t->rounds] = ns;
         t->place++;
@@ -242,18 +271,19 @@ static void window_over(struct sdi_player *p, uint64_t ns, uint64_t now)
 }
 
 /* Whether a window takes longer than it is worth: its way has lost then. */
-static bool gives_up(struct trial *t, uint64_t now)
+static bool gives_up(struct sdi_player *p, uint64_t now)
 {
+    struct trial *t = &p->trial;
     const uint64_t took = now - t->began_ns;
-    if (took > WINDOW_MOST_NS || t->way == WAY_APART) {
-        if (took > WINDOW_MOST_NS)
-            keep(t, WAY_APART, now);
-        return took > WINDOW_MOST_NS;
-    }
-    if (took <= PATIENCE * t->window_ns)
+    if (took <= WINDOW_MOST_NS && (t->way == WAY_APART || took <= PATIENCE * t->window_ns))
         return false;
+    if (t->way == WAY_APART) {
+        keep(t, WAY_APART, now);
+        return true;
+    }
     t->has_lost[t->way] = true;
-    t->has_lost[WAY_ALONE] |= t->surveys; /* nobody knows what is longest */
+    if (t->surveys)
+        t->has_lost[WAY_ALONE] = t->beats <= SETTLE || !find_longest(p);
     t->surveys = false;
     next(t, now);
     return true;
@@ -280,6 +310,7 @@ void streams_paused(struct sdi_player *p, uint64_t now)
     if (now <= since || now - since < PAUSE_NS)
         return;
     t->began_ns += now - since;
+    t->since_ns += now - since;
     t->first_ns += now - since;
     t->until_ns += now - since;
 }
@@ -304,12 +335,12 @@ void streams_issued(struct sdi_player *p, struct node *node)
     if (t->turns)
         return;
     if (t->is_on)
-        gives_up(t, now);
+        gives_up(p, now);
     if (t->heart != node->recording + 1)
         return;
     t->beat_at = node->sequence;
     if (!t->is_on && now >= t->until_ns)
-        begin(t);
+        begin(t, now);
     node->beat = t->is_on && !t->turns ? t->epoch : 0;
 }
 
@@ -320,7 +351,7 @@ void streams_completed(struct sdi_player *p, const struct node *node, uint64_t n
     t->ended_ns = now;
     if (!t->is_on || t->turns)
         return;
-    if (gives_up(t, now))
+    if (gives_up(p, now))
         return;
     t->done[p->queues[node->queue].stream]++;
     if (node->beat != t->epoch)

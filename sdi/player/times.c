@@ -43,7 +43,7 @@ static void tell(struct sdi_player *p, const struct lane *lane, const struct mar
     if (node->is_measured && counts)
         report(p, lane, mark, began_ns, ended_ns);
     if (node->is_surveyed && counts)
-        streams_surveyed(r, ended_ns - began_ns);
+        streams_surveyed(r, &r->ops[mark->op], ended_ns - began_ns);
     if (began_ns < node->submitted_ns)
         began_ns = node->submitted_ns;
     if (ended_ns < began_ns)

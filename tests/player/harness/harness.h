@@ -305,6 +305,7 @@ struct recorded *model_find(const struct command *, bool *is_known);
 void model_told(struct command *);
 void model_write(const struct command *);
 void model_copied(const struct command *);
+bool model_took(const struct command *, uint32_t op, uint64_t told);
 void model_report(const struct report *);
 void model_log(const struct logged *, uint32_t count);
 void model_nodes(const struct node_told *, uint32_t count);

@@ -358,7 +358,7 @@ void model_issue(const struct planned *planned, unsigned lane)
     for (unsigned l = op->lane; l < w.num_lanes; l += w.num_members)
         earlier[l] = c->earlier[l];
     must_follow(lane, earlier, "which is before it in its queue");
-    if (is_alone(of)) {
+    if (op->kind == OP_LAUNCH && is_alone(of)) {
         for (unsigned l = op->lane; l < w.num_lanes; l += w.num_members)
             earlier[l] = w.others[l];
         counted[ALONE] += is_beside_another(lane);
@@ -420,6 +420,14 @@ void model_told(struct command *c)
     for (unsigned l = 0; l < w.num_lanes; l++)
         if (c->over[l] > w.streams[l].executed)
             broken("the client is told of bytes of read %lu that are not there", (unsigned long)c->id);
+}
+
+/* Whether an operation took so long, as far as the driver says. */
+bool model_took(const struct command *c, uint32_t op, uint64_t told)
+{
+    const struct stream *s = &w.streams[c->lane_of[op]];
+    const uint64_t number = c->number_of[op], took = number && s->executed >= number ? s->took_ns[number - 1] : 0;
+    return told <= took + ROUNDING_NS && took <= told + ROUNDING_NS;
 }
 
 /* It ran as long as the driver says. */

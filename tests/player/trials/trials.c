@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEART = 5, OTHER = 9, SELDOM = 10, EXTRA = 20, RECORDINGS = 40 };
+enum { HEART = 5, OTHER = 9, SELDOM = 10, AGAIN = 11, ALIKE = 12, EXTRA = 20, RECORDINGS = 40 };
 
 struct scenario {
     const char *name;
@@ -47,6 +47,12 @@ static const struct scenario scenarios[] = {
     {"nothing_is_long", {{600000, 500000, 300000}, {600000, 500000, 300000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 60000},
     {"alone_is_fastest_later", {{500000, 600000, 560000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, 160000},
     {"alone_with_long_pauses", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS, 160000},
+    {"alone_and_seldom_a_heart", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 4, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
+    {"alone_where_shared_is_slow", {{1000000, 2500000, 800000}, {1000000, 2500000, 800000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, 300000},
+    {"alone_where_shared_takes_seconds", {{70 * MS, 120 * MS, 55 * MS}, {70 * MS, 120 * MS, 55 * MS}}, 40, 1, {10, 10}, 0, 0, 0, 600000 * MS, 20 * MS},
+    {"all_are_alike", {{600000, 600000, 600000}, {600000, 600000, 600000}}, 40, 1, {10, 10}, 0, 0, 0, 400000 * MS, 160000},
+    {"all_are_alike_and_long", {{60 * MS, 60 * MS, 60 * MS}, {60 * MS, 60 * MS, 60 * MS}}, 40, 1, {10, 10}, 0, 0, 0, 2000000 * MS, 20 * MS},
+    {"it_changes_in_a_survey", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {4, 12}, 90, 0, 0, 20000 * MS, 160000},
 };
 
 static struct sdi_player p;
@@ -63,34 +69,58 @@ static unsigned below(unsigned limit)
 static void make_recordings(void)
 {
     static struct recording recordings[RECORDINGS];
-    static struct op ops[RECORDINGS];
+    static struct op ops[RECORDINGS][2];
     for (unsigned n = 0; n < RECORDINGS; n++) {
-        ops[n] = (struct op){.kind = OP_LAUNCH, .object = &ops[n], .size = {100, 1, 1}};
+        ops[n][0] = (struct op){.kind = OP_LAUNCH, .object = &ops[n], .size = {100, 1, 1}};
+        ops[n][1] = (struct op){.kind = OP_LAUNCH, .object = &ops[n], .size = {10, 1, 1}, .lane = 1};
         recordings[n] = (struct recording){.used = true};
-        recordings[n].ops = &ops[n];
-        recordings[n].num_ops = 1;
+        recordings[n].ops = ops[n];
+        recordings[n].num_ops = 2;
     }
+    ops[AGAIN][0].object = &ops[OTHER];
+    ops[ALIKE][0].object = &ops[OTHER];
+    ops[ALIKE][0].size[1] = 2;
     p.recordings = recordings;
     p.num_recordings = RECORDINGS;
 }
 
-/* Whether the launch of `OTHER` waits for what the other queue was given. */
-static bool is_alone(void)
+/* Whether a launch in the first queue waits for what the other one was given, on each member that has a part of it. */
+static bool waits(uint32_t recording)
 {
     memset(p.queues[0].after, 0, sizeof p.queues[0].after);
-    p.lanes[1].issued = 1;
-    streams_issue(&p, &p.recordings[OTHER], 0);
-    return p.queues[0].after[1] == 1;
+    p.lanes[3].issued = p.lanes[4].issued = p.lanes[5].issued = 1;
+    streams_issue(&p, &p.recordings[recording], 0);
+    if (p.queues[0].after[5] || p.queues[0].after[3] != p.queues[0].after[4])
+        exit(3);
+    return p.queues[0].after[3] == 1;
+}
+
+/* Whether the launches of `OTHER` do, and no others. */
+static bool is_alone(void)
+{
+    if (waits(ALIKE) || waits(EXTRA) || waits(AGAIN) != waits(OTHER))
+        exit(4);
+    return waits(OTHER);
+}
+
+/* Two members have launched it, the second one a smaller part, and once nobody knows how long that took. */
+static void survey(uint32_t recording, uint64_t took_ns)
+{
+    struct recording *r = &p.recordings[recording];
+    streams_surveyed(r, &r->ops[0], took_ns);
+    streams_surveyed(r, &r->ops[1], took_ns / 20);
+    streams_surveyed(r, &r->ops[0], 0);
 }
 
 static struct node issue(const struct scenario *s, unsigned queue, uint32_t recording)
 {
     struct node node = {.queue = queue, .recording = recording, .sequence = p.sequence++};
     p.record_ns = now;
-    if (p.trial.surveys) /* what is short seems long now and then, and another one is long but seldom there */
-        streams_surveyed(&p.recordings[recording], recording == OTHER ? s->long_ns : below(20) ? SHORT_NS : 100 * MS);
+    const uint64_t took_ns = recording == OTHER || recording == AGAIN ? s->long_ns : below(20) ? SHORT_NS : 100 * MS; /* which seems long now and then */
+    if (p.trial.surveys)
+        survey(recording, took_ns);
     if (p.trial.surveys && !below(200))
-        streams_surveyed(&p.recordings[SELDOM], 2 * s->long_ns);
+        survey(SELDOM, 2 * s->long_ns);
     if (++p.num_nodes == 1)
         streams_paused(&p, now);
     streams_issued(&p, &node);
@@ -105,8 +135,9 @@ int main(int argc, char **argv)
             s = &scenarios[n];
     if (!s)
         return 2;
-    p.num_members = 1;
-    p.num_streams = p.num_lanes = p.num_queues = 2;
+    p.num_members = 3; /* the last one has no part of anything */
+    p.num_streams = p.num_queues = 2;
+    p.num_lanes = 6;
     p.queues[1].stream = 1;
     make_recordings();
     uint64_t work_ns = 0, way_ns[WAYS] = {0}, tried_ns = 0;
@@ -119,7 +150,7 @@ int main(int argc, char **argv)
             nodes[count++] = issue(s, 0, EXTRA + e);
         if (s->every && n % s->every == 0)
             nodes[count++] = issue(s, 1, s->changes ? HEART + n / s->changes % 2 : HEART);
-        nodes[count++] = issue(s, 0, OTHER);
+        nodes[count++] = issue(s, 0, n % 3 ? OTHER : AGAIN);
         const enum streams_way way = p.way == WAY_ALONE && !is_alone() ? WAY_APART : p.way;
         const uint64_t turn_ns = s->turn_ns[now - begin > s->all_ns / 2][way] * (is_other ? 3 : 1);
         const uint64_t took = turn_ns * (1000 - s->noise + below(2 * s->noise + 1)) / 1000;
@@ -129,6 +160,8 @@ int main(int argc, char **argv)
         for (unsigned c = 0; c < count; c++, p.num_nodes--)
             streams_completed(&p, &nodes[c], now);
         now += n % 64 ? 0 : s->pause_ns;
+        if (p.trial.surveys && !p.trial.is_on)
+            return 5;
         work_ns += took;
         if (p.trial.turns)
             streams_turn(&p, now);
