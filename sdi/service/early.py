@@ -50,7 +50,8 @@ def import_beside_driver() -> None:
     beside.start()
     for name in MODULES:
         if beside.is_alive():
-            importlib.import_module(name)
+            with suppress(Exception):  # who needs it fails where that is said
+                importlib.import_module(name)
     beside.join()
 
 

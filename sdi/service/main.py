@@ -91,6 +91,9 @@ def main(arguments: list[str]) -> int:
         os.environ["OCL_ICD_VENDORS"] = settings.member_vendors
     limits.without_threads_for_algebra()
     gc.disable()  # what is made until the first command stays
+    from sdi.service.early import import_beside_driver
+
+    import_beside_driver()  # here: drivers and what is imported read the environment set above
     session = begin(commands, notices, room_of(arguments[2:]), settings, _image)
     if session is None:
         return 1
@@ -138,9 +141,6 @@ OpenImage = Callable[["MemberSettings"], Image]
 
 def _image(settings: MemberSettings) -> Image:
     """The members on this machine."""
-    from sdi.service.early import import_beside_driver
-
-    import_beside_driver()
     from sdi.devices.discover import open_members, pool_of
     from sdi.devices.polling import Polling
     from sdi.service.kernel_output import Printed

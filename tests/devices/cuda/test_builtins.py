@@ -95,8 +95,8 @@ def differing(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~same)
 
 
-def test_the_cpu_driver_says_what_is_right(driver: DriverDevice, cpu: Device | None) -> None:
-    """Where there is one it is found, or all of the cases below would be skipped."""
+def test_the_cpu_driver_is_found_and_computes_cases(driver: DriverDevice, cpu: Device | None) -> None:
+    """Where there is one: else all of the cases below would be skipped."""
     assert cpu is not None and cpu.capabilities.kind is driver.kind
     part, cases = next(iter(PARTS.items()))
     found = results(cpu, cases[:2])
