@@ -12,6 +12,7 @@ from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.ndrange import NDRange
 from sdi.sampling.affine_context import AffineContext
+from sdi.sampling.blind import long_functions
 from sdi.sampling.bound import BoundKernel, Effects
 from sdi.sampling.floats import is_exact
 from sdi.sampling.layout import Layouts
@@ -62,9 +63,6 @@ def analyse(
 
     ``options``: with which it is built.  How many a kernel takes depends on nothing but its text.
     """
-    machine = run = Machine(operations)
-    machine.floats.are_followed = is_exact(tree.text, options)
-    too_long = ""
     lines = line_map(tree.text)
     parameters = function.parameters
     pointers = [i for i, p in enumerate(parameters) if argument_kind(p.type) in _POINTERS]
@@ -73,15 +71,14 @@ def analyse(
     reasons: list[Reason] = []
     reads: set[int] = set()
     writes: set[int] = set()
-    try:
-        layouts = Layouts(tree)
-        Statements(tree, machine).kernel(
-            function, [_argument(machine, layouts, i, p.type) for i, p in enumerate(parameters)]
-        )
-        weight = sum(1 + len(access.guards) + len(access.loops) for access in machine.accesses)
-        if weight > MAX_WEIGHT:
-            raise TooLong("reaches memory in too many ways to analyse", function.nodes[0].location)
-    except (GaveUp, RecursionError) as cause:
+    too_long, taken = "", 0
+    follows_floats = is_exact(tree.text, options)
+    machine, cause = _run(tree, function, Machine(operations, follows_floats), frozenset())
+    if isinstance(cause, TooLong) and (blind := long_functions(tree)):
+        taken = machine.operations
+        machine, cause = _run(tree, function, Machine(operations, follows_floats), blind)
+    taken += machine.operations
+    if cause is not None:
         reads, writes = set(pointers), set(pointers)
         at = cause.offset if isinstance(cause, GaveUp) else function.nodes[0].begin
         why = str(cause) if isinstance(cause, GaveUp) else "is nested too deeply"
@@ -110,13 +107,30 @@ def analyse(
         tuple(dict.fromkeys(reasons)),
         _image_analysis(function.name, images, names, pixels, loops, table, lines),
         too_long,
-        run.operations,
+        taken,
         tuple(
             dict.fromkeys(
                 (a.argument, lines.describe(a.at)) for a in machine.accesses if a.mode is Mode.WRITE
             )
         ),
     )
+
+
+def _run(
+    tree: Tree, function: Function, machine: Machine, blind: frozenset[int]
+) -> tuple[Machine, GaveUp | RecursionError | None]:
+    """Run a kernel but for calls of ``blind`` functions; why that ended before its end, if it did."""
+    try:
+        layouts = Layouts(tree)
+        Statements(tree, machine, blind).kernel(
+            function, [_argument(machine, layouts, i, p.type) for i, p in enumerate(function.parameters)]
+        )
+        weight = sum(1 + len(access.guards) + len(access.loops) for access in machine.accesses)
+        if weight > MAX_WEIGHT:
+            raise TooLong("reaches memory in too many ways to analyse", function.nodes[0].location)
+    except (GaveUp, RecursionError) as cause:
+        return machine, cause
+    return machine, None
 
 
 def _image_analysis(

@@ -1,4 +1,5 @@
-"""Calls of functions that are not followed: they jump, or have assembly that may do more than compute.
+"""Calls of functions that are not followed: they jump, have assembly that may do more than compute, or are
+long, in a kernel that is too long as a whole.
 
 Such a call may do anything to what it is given addresses of.  The rest of the kernel is followed as ever.
 """
@@ -8,13 +9,19 @@ from __future__ import annotations
 from sdi.clc.constness import reaches_pointers
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
-from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.clc.frontend.builtins import Action, action_of
+from sdi.clc.frontend.syntax import LOOPS, Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.control import JUMPS
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.machine import GaveUp, Mode
 from sdi.sampling.values import Value, fresh
 
+LONG = 1_000
+"""Nodes that are visited in a call of a long function.  What computes an index has some tens of them."""
 _ADDRESSES = (Form.POINTER, Form.ARRAY, Form.FUNCTION)
+_OWN = (Space.PRIVATE, Space.LOCAL)
+"""Memory of a work-item, or of its group."""
+_STEPS = ("++", "--", "x++", "x--")
 
 
 def computes(tree: Tree, node: SyntaxNode) -> bool:
@@ -22,13 +29,90 @@ def computes(tree: Tree, node: SyntaxNode) -> bool:
     return tree.target == PTX_TARGET and not assembly.effects_of(assembly.read(tree, node))
 
 
-class BlindCalls:
-    """Which functions are called like that, and the calls.  Owned by: the thread of the build."""
+class Stores:
+    """Which functions store, or make others store, where other work-groups or the host may see it.
 
-    def __init__(self, tree: Tree, expressions: Expressions) -> None:
+    By the types of what they assign, so whatever their pointers were made of.  Owned by: the build's thread.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._known: dict[int, bool] = {}
+
+    def are_in(self, function: Function | None) -> bool:
+        """Whether there may be any in a function, or in what it calls; None: a function that nobody knows."""
+        if function is None or function.body is None:
+            return True
+        known = self._known.get(function.declaration)
+        if known is None:
+            self._known[function.declaration] = True  # for one that calls itself
+            known = self._known[function.declaration] = any(map(self._is_one, function.body.walk()))
+        return known
+
+    def _is_one(self, node: SyntaxNode) -> bool:
+        match node.kind:
+            case NodeKind.ASM:
+                return not computes(self._tree, node)
+            case NodeKind.BINARY_OPERATOR if node.operator != "=":
+                return False
+            case NodeKind.UNARY_OPERATOR if node.operator not in _STEPS:
+                return False
+            case NodeKind.BINARY_OPERATOR | NodeKind.COMPOUND_ASSIGNMENT | NodeKind.UNARY_OPERATOR:
+                return node.operands[0].type.space not in _OWN
+            case NodeKind.CALL:
+                return self._is_call_of_one(node)
+            case _:
+                return False
+
+    def _is_call_of_one(self, node: SyntaxNode) -> bool:
+        reference = callee_of(node)
+        if reference is None:
+            return True
+        if (called := self._tree.functions.get(reference.declaration)) is not None:
+            return self.are_in(called)
+        if action_of(reference.name) in (Action.WRITE_IMAGE, Action.ENQUEUE):
+            return True
+        return action_of(reference.name) is not Action.READ and any(
+            each.type.form is Form.POINTER
+            and (
+                each.type.element is None or not (each.type.element.space in _OWN or each.type.element.const)
+            )
+            for each in node.children[1:]
+        )
+
+
+def long_functions(tree: Tree) -> frozenset[int]:
+    """Declarations of those whose calls take long to follow, and that leave results to nobody but callers."""
+    visits: dict[int, int] = {}
+    stores = Stores(tree)
+
+    def of_call(function: Function) -> int:
+        if function.declaration not in visits:
+            visits[function.declaration] = 0  # for one that calls itself
+            visits[function.declaration] = 0 if function.body is None else of_node(function.body)
+        return visits[function.declaration]
+
+    def of_node(node: SyntaxNode) -> int:
+        found = 1 + sum(map(of_node, node.children)) * (2 if node.kind in LOOPS else 1)
+        reference = callee_of(node) if node.kind is NodeKind.CALL else None
+        called = None if reference is None else tree.functions.get(reference.declaration)
+        return found if called is None else found + of_call(called)
+
+    functions = tree.functions.values()
+    return frozenset(f.declaration for f in functions if of_call(f) > LONG and not stores.are_in(f))
+
+
+class BlindCalls:
+    """Which functions are called like that, and the calls.  Owned by: the thread of the build.
+
+    ``blind``: declarations of functions that are, whatever they do.
+    """
+
+    def __init__(self, tree: Tree, expressions: Expressions, blind: frozenset[int]) -> None:
         self._tree = tree
         self._expressions = expressions
-        self._blind: dict[int, bool] = {}
+        self._blind = dict.fromkeys(blind, True)
+        self._stores = Stores(tree)
         self._makers: dict[int, bool] = {}
 
     def are_of(self, function: Function) -> bool:
@@ -44,17 +128,19 @@ class BlindCalls:
         return known
 
     def call(self, function: Function, arguments: list[Value], at: SyntaxNode) -> Value:
-        """What a call returns; raises GaveUp where it is given an image."""
+        """What a call returns; raises GaveUp where it is given an image and may write one."""
         machine = self._expressions.machine
+        stores = self._stores.are_in(function)
         anywhere = self._makes_addresses(function)
         for argument, value in zip(at.children[1:], arguments, strict=True):
-            if argument.type.form is Form.IMAGE:
+            if argument.type.form is Form.IMAGE and stores:
                 raise GaveUp("gives an image to a function that is not followed", at.begin)
-            self._expressions.expose(value, argument)
+            self._expressions.expose(value, argument, stores)
             anywhere |= _has_addresses_within(argument.type)
         if anywhere:
-            for mode in Mode:
+            for mode in Mode if stores else (Mode.READ,):
                 machine.touch(None, Space.GENERIC, mode, 1, at.begin)
+            machine.overwrite(None)
         return fresh(machine.terms, at.type)
 
     def _makes_addresses(self, function: Function) -> bool:

@@ -161,18 +161,17 @@ class Expressions:
             self.expose(self.value(child), child)
         return fresh(self.terms, node.type)
 
-    def expose(self, value: Value, node: SyntaxNode) -> None:
-        """Any part of what ``value`` points to may be read and written."""
+    def expose(self, value: Value, node: SyntaxNode, is_written: bool = True) -> None:
+        """Any part of what ``value`` points to may be read, and written (else only private memory may be)."""
         if node.type.form not in (Form.POINTER, Form.ARRAY) or node.type.element is None:
             return
-        space = node.type.element.space
-        if isinstance(value, PointerValue):
-            anywhere = self.machine.indexed(value, None, 1)
-            for mode in Mode:
-                self.machine.touch(anywhere, space, mode, 1, node.begin, is_definite=False)
-        else:
-            for mode in Mode:
-                self.machine.touch(None, space, mode, 1, node.begin)
+        space, machine = node.type.element.space, self.machine
+        anywhere = machine.indexed(value, None, 1) if isinstance(value, PointerValue) else None
+        machine.touch(anywhere, space, Mode.READ, 1, node.begin, is_definite=False)
+        if is_written:
+            machine.touch(anywhere, space, Mode.WRITE, 1, node.begin, is_definite=False)
+        elif space not in (Space.LOCAL, Space.GLOBAL, Space.CONSTANT):
+            machine.overwrite(value)
 
     # -- operators -------------------------------------------------------------------------------
 

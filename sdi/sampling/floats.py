@@ -55,9 +55,9 @@ class Floats:
     ``are_followed``: otherwise none is made.
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: Terms, are_followed: bool) -> None:
         self._terms = terms
-        self.are_followed = True
+        self.are_followed = are_followed
 
     def literal(self, text: str, of: Type) -> FloatValue | None:
         """The number that a literal says."""

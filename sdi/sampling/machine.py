@@ -107,10 +107,10 @@ class Body:
 class Machine:
     """One symbolic run.  Owned by: the thread of the build."""
 
-    def __init__(self, operations: int = MAX_OPERATIONS) -> None:
+    def __init__(self, operations: int = MAX_OPERATIONS, follows_floats: bool = True) -> None:
         """``operations``: how many there may be."""
         self.terms = Terms()
-        self.floats = Floats(self.terms)
+        self.floats = Floats(self.terms, follows_floats)
         self.zero = self.terms.const(0, I64)  # term 0: the offset of HARMLESS
         self.env: dict[int, Value] = {}
         self.sticky: set[int] = set()  # variables that are never followed, as parts of them overlap

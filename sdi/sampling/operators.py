@@ -280,6 +280,6 @@ class Evaluator(Protocol):
         """Run an expression; answer its value."""
         ...
 
-    def expose(self, value: Value, node: SyntaxNode) -> None:
-        """What the pointer ``value`` reaches may be read and written in ways that nobody sees."""
+    def expose(self, value: Value, node: SyntaxNode, is_written: bool = True) -> None:
+        """What the pointer ``value`` reaches may be read, and written, in ways that nobody sees."""
         ...

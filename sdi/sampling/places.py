@@ -57,9 +57,9 @@ def components(tree: Tree, node: SyntaxNode, child: SyntaxNode) -> tuple[int, ..
     if child.type.form is not Form.VECTOR:
         return None
     text = "".join(tree.text[child.end : node.end].split())
-    if not text.startswith("."):
+    if not text.startswith((".", "->")):
         return None
-    name, count = text[1:], child.type.count
+    name, count = text.lstrip(".->"), child.type.count
     padded = 4 if count == 3 else count
     if name in ("lo", "hi", "even", "odd"):
         all_of = list(range(padded))

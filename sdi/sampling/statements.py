@@ -37,14 +37,17 @@ _MAX_UNROLLED_IN_ALL = 500
 
 
 class Statements:
-    """Runs a kernel on a machine.  Owned by: the thread of the build."""
+    """Runs a kernel on a machine.  Owned by: the thread of the build.
 
-    def __init__(self, tree: Tree, machine: Machine) -> None:
+    ``blind``: declarations of functions whose calls are not followed.
+    """
+
+    def __init__(self, tree: Tree, machine: Machine, blind: frozenset[int] = frozenset()) -> None:
         self.tree = tree
         self.machine = machine
         self.terms = machine.terms
         self.expressions = Expressions(tree, machine, self.inline)
-        self._blind_calls = BlindCalls(tree, self.expressions)
+        self._blind_calls = BlindCalls(tree, self.expressions, blind)
         self._active: list[int] = []
         self._assigned = Assigned(tree)
         self._unrolled_iterations = 0

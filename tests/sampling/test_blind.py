@@ -7,6 +7,8 @@ from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.intervals import ByteRange
 from sdi.launch.programs.access import access_of
 from sdi.ndrange import GroupBox, NDRange
+from sdi.sampling import KernelAnalysis
+from sdi.sampling.machine import MAX_OPERATIONS
 from sdi.sampling.model import AccessRange, Precision
 
 ADD = """
@@ -33,14 +35,16 @@ EVERYTHING = ByteRange(0, NBYTES)
 SECOND_HALF = ByteRange(NBYTES // 2, NBYTES)
 
 
-def accesses(source: str, *, groups: tuple[int, int] = (GROUPS // 2, GROUPS)) -> list[AccessRange]:
+def accesses(
+    source: str, *, groups: tuple[int, int] = (GROUPS // 2, GROUPS), operations: int = MAX_OPERATIONS
+) -> list[AccessRange]:
     """What the work-groups of the second half do through each argument."""
     compiled = compile_source(source, "")
     (model,) = compiled.kernels
     ndrange = NDRange(1, (0, 0, 0), (GROUPS * LOCAL, 1, 1), (LOCAL, 1, 1))
     values = tuple(None for _ in model.arguments)
     nbytes = tuple(NBYTES if each.nbytes else None for each in model.arguments)
-    bound = access_of(compiled, model).bind(ndrange, values, nbytes)
+    bound = access_of(compiled, model, operations).bind(ndrange, values, nbytes)
     return [*bound.over(GroupBox((groups[0], 0, 0), (groups[1], 1, 1)))]
 
 
@@ -181,3 +185,71 @@ def test_const_that_may_be_dropped_says_nothing(text: str) -> None:
     source = f"kernel void k(global const int *a, global int *b) {{ size_t i = get_global_id(0); {text} }}"
     compiled = compile_source(source, "")
     assert compiled.kernels[0].arguments[0].writes, text
+
+
+FEW = 10_000  # operations
+
+
+def chain(body: str, given: str, depth: int = 6) -> str:
+    """Functions that call each other, each the one before in a loop: some 30,000 operations."""
+    first = f"float f0(float x, {given}) {{ {body} return x; }}"
+    names = ", ".join(part.split()[-1].lstrip("*") for part in given.split(","))
+    calls = "".join(
+        f"float f{k}(float x, {given}) {{ for (int j = 0; j < 9; j++) if (x < j)"
+        f" x += f{k - 1}(x, {names}) * f{k - 1}(x + j, {names}); return x; }}"
+        for k in range(1, depth)
+    )
+    return first + calls + f"\n#define F f{depth - 1}\n"
+
+
+def test_long_helpers_that_store_nothing_leave_the_rest_exact() -> None:
+    table, out = accesses(
+        chain("x *= t[(int)x & 7];", "constant float *t")
+        + """
+        kernel void k(constant float *table, global float *out) {
+            int i = get_global_id(0);
+            out[i] = F(i, table);
+        }""",
+        operations=FEW,
+    )
+    assert is_only_read(table) and table.reads.regions == (EVERYTHING,)
+    assert is_exact(out, SECOND_HALF)
+
+
+def test_long_helpers_that_store_nothing_read_what_they_reach_and_change_private_memory() -> None:
+    first, second, places = accesses(
+        chain("x += t->at[(int)x & 7]; *n += 1;", "T *t, int *n").replace(
+            "float f0", "typedef struct { global float *at; } T;\nfloat f0", 1
+        )
+        + """
+        kernel void k(global float *a, global float *b, global float *c) {
+            int i = get_global_id(0), n = i, m = i;
+            T t; t.at = b;
+            a[i] = F(i, &t, &n);
+            b[m] = 1; c[n] = 2;
+        }""",
+        operations=FEW,
+    )
+    assert first.precision is not Precision.WHOLE and first.writes.regions == (SECOND_HALF,)
+    assert second.writes.regions == (SECOND_HALF,) and second.reads.regions == (EVERYTHING,)
+    assert places.precision is not Precision.EXACT and places.writes.regions == (EVERYTHING,)
+
+
+STORING = {
+    "an assignment": "*(x > 0 ? o : o + 1) = x;",
+    "a step": "o[1]++;",
+    "a part of a vector": "((global float4 *)o)->xy = x;",
+    "a store of a vector": "vstore4((float4)x, 0, o);",
+    "an atomic": "atomic_xchg(o, x);",
+    "a second result": "fract(x, o);",
+}
+
+
+@pytest.mark.parametrize("how", STORING)
+def test_a_kernel_whose_long_helpers_store_is_too_long(how: str) -> None:
+    source = chain(STORING[how], "global float *o") + "kernel void k(global float *out) { F(1, out); }"
+    compiled = compile_source(source, "")
+    (model,) = compiled.kernels
+    short, long = (access_of(compiled, model, operations) for operations in (MAX_OPERATIONS, FEW))
+    assert isinstance(short, KernelAnalysis) and not short.too_long and short.operations > FEW
+    assert isinstance(long, KernelAnalysis) and long.too_long == "line 3: is too long to analyse"

@@ -13,7 +13,7 @@ from sdi.explain.advice import advice_for
 from sdi.launch.programs import access
 from sdi.launch.programs.access import accesses_of
 from sdi.ndrange import GroupBox, NDRange
-from sdi.sampling import KernelAnalysis, affine_context, analyse
+from sdi.sampling import KernelAnalysis, affine_context, analyse, blind
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT
 from sdi.sampling.model import AccessRange, Precision
 from tests.sampling.sources import kernels_of, tree_of
@@ -67,7 +67,8 @@ def test_the_count_depends_on_nothing_but_the_text() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_of_a_kernel_beyond_the_count_nothing_is_known(style: str) -> None:
+def test_of_a_kernel_beyond_the_count_nothing_is_known(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blind, "LONG", MAX_OPERATIONS)  # otherwise not for "inlined"
     whole = analysed(style, 100)
     assert not whole.too_long
     found = analysed(style, 100, whole.operations // 2)

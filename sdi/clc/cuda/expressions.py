@@ -301,18 +301,17 @@ class ExpressionWriter:
     # -- vectors ---------------------------------------------------------------------------------
 
     def _components(self, node: SyntaxNode) -> tuple[SyntaxNode, tuple[int, ...]] | None:
-        """(vector, elements) if ``node`` selects components of a vector or of a pointer to one."""
+        """(vector, elements) if ``node`` selects components of a vector."""
         if node.kind is not NodeKind.UNEXPOSED:
             return None
         operands = node.operands
         if len(operands) != 1:
             return None
         child = operands[0]
-        inner = child.type.element if child.type.form is Form.POINTER else child.type
-        if inner is None or inner.form is not Form.VECTOR or node.end <= child.end:
+        if child.type.form is not Form.VECTOR or node.end <= child.end:
             return None
         match = _COMPONENT.match(self.tree.text, child.end, node.end)
-        indices = component_indices(match.group(2), inner.count) if match else None
+        indices = component_indices(match.group(2), child.type.count) if match else None
         expected = node.type.count if node.type.form is Form.VECTOR else 1
         if indices is None or len(indices) != expected:
             raise UnknownConstruct(node, f"'{self._source(node)}'")
@@ -335,12 +334,9 @@ class ExpressionWriter:
                 break
             vector, outer = inner
             indices = tuple(outer[index] for index in indices)
-        base = f"(*{self(vector)})" if vector.type.form is Form.POINTER else self(vector)
-        inside = vector.type.element if vector.type.form is Form.POINTER else vector.type
-        assert inside is not None
+        base, inside = self(vector), vector.type
         if node.type.form is not Form.VECTOR:
-            is_in_memory = vector.type.form is Form.POINTER or vector.kind in _IN_MEMORY
-            if is_value and is_in_memory and not inside.volatile:
+            if is_value and vector.kind in _IN_MEMORY and not inside.volatile:
                 return f"_cl_get<{indices[0]}>({base})"
             return f"{base}.v[{indices[0]}]"
         listed = ", ".join(map(str, indices))

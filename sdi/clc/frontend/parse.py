@@ -69,6 +69,7 @@ _IMAGES = range(121, 157)
 _SAMPLER = 157
 _EVENT = 158
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*")
+_ARROW = re.compile(rb"[\s)]*->")
 _KERNEL_WORD = re.compile(rb"\b(__)?kernel\b")
 _KINDS: dict[int, NodeKind] = {kind.value: kind for kind in NodeKind}
 _LEAVES = frozenset(
@@ -324,6 +325,8 @@ class TreeBuilder:
         node_type = self.type_of(lib.clang_getCursorType(cursor))
         if node_type.form is Form.ARRAY and self._is_decayed(kind, operator, cursor, children):
             node_type = _pointer_to(node_type)
+        if kind is NodeKind.UNEXPOSED and len(children) == 1 and node_type.form is not Form.POINTER:
+            children = (self._vector_of(children[0], end),)
         if kind is NodeKind.VAR_DECL and node_type.space is Space.GLOBAL:
             self._has_globals = True
         made = SyntaxNode(
@@ -344,6 +347,19 @@ class TreeBuilder:
         if kind in self.noted:
             self.note(cursor, made)
         return made
+
+    def _vector_of(self, node: SyntaxNode, end: int) -> SyntaxNode:
+        """The vector ``*p`` of components ``p->xy`` that end there, of which libclang has ``p`` only."""
+        vector = node.type.element
+        if (
+            node.type.form not in (Form.POINTER, Form.ARRAY)
+            or vector is None
+            or vector.form is not Form.VECTOR
+        ):
+            return node
+        if _ARROW.match(self.text, node.end, end) is None:
+            return node
+        return SyntaxNode(NodeKind.UNARY_OPERATOR, "", vector, node.begin, node.end, (node,), operator="*")
 
     def _is_decayed(
         self, kind: NodeKind, operator: str, cursor: CXCursor, children: tuple[SyntaxNode, ...]
