@@ -1,5 +1,5 @@
 # make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
-# make test    run the tests, in one process more than there are cores    (ARGS="tests/cli -k env": some; WORKERS=0: in one process; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes; ALL_SEEDS=1: more random cases)
+# make test    run the tests, in as many processes as there are cores    (ARGS="tests/cli -k env": some; WORKERS=0: in one process; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes; ALL_SEEDS=1: more random cases)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
 # make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name
@@ -28,8 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Empty: not set.  Tests start many Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 ARGS ?=
-# One more: tests wait for programs that they started, and these for each other.
-WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+WORKERS ?= $(shell nproc)
 
 .PHONY: help demo test bench figures applications test-gpu bench-gpu cts soak soak-memory soak-wire soak-player soak-macros soak-nodes lint clean install prepare
 

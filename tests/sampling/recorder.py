@@ -160,9 +160,9 @@ def _instrument(tree: Tree, node: SyntaxNode, mode: int, edits: list[Edit]) -> N
 def _mask(tree: Tree, node: SyntaxNode, child: SyntaxNode) -> int:
     """The components that a node selects, as bits; 0 when it selects none."""
     text = "".join(tree.text[child.end : node.end].split())
-    if child.type.form is not Form.VECTOR or not text.startswith("."):
+    if child.type.form is not Form.VECTOR or not text.startswith((".", "->")):
         return 0
-    name = text[1:]
+    name = text.lstrip(".->")
     if name[0] in "sS":
         chosen = [int(c, 16) for c in name[1:]]
     elif name in ("lo", "hi", "even", "odd"):
@@ -186,8 +186,10 @@ def _place(tree: Tree, node: SyntaxNode, mode: int, edits: list[Edit]) -> None:
     if is_vector_element and node.type.space in _SHARED:
         raise NotImplementedError("an element of a vector in memory")
     is_logged = mode and node.type.space in _SHARED and node.type.form is not Form.ARRAY and _is_place(node)
+    is_arrow = node.kind is NodeKind.UNARY_OPERATOR and node.begin == node.children[0].begin  # the * of p->x
     if is_logged:
-        edits.append(Edit(node.begin, node.begin, f"__REC_AT({mode:#x}, "))
+        before = f"(&__REC_AT({mode:#x}, *(" if is_arrow else f"__REC_AT({mode:#x}, "
+        edits.append(Edit(node.begin, node.begin, before))
     if node.kind is NodeKind.UNARY_OPERATOR:
         _instrument(tree, node.children[0], READ, edits)
     elif node.kind is NodeKind.MEMBER_REF:
@@ -197,7 +199,7 @@ def _place(tree: Tree, node: SyntaxNode, mode: int, edits: list[Edit]) -> None:
         _instrument(tree, node.children[0], 0 if _decays(node.children[0]) else READ, edits)
         _instrument(tree, node.children[1], READ, edits)
     if is_logged:
-        edits.append(Edit(node.end, node.end, ")"))
+        edits.append(Edit(node.end, node.end, ")))" if is_arrow else ")"))
 
 
 def _decays(node: SyntaxNode) -> bool:
