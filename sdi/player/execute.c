@@ -226,7 +226,7 @@ int recording_perform(struct sdi_player *p, const struct recording *r, const str
         if (needs[l])
             status = lane_wait(p, lane, l, needs[l]);
     if (status == 0)
-        status = lane_perform(p, lane, r, op, record, p->log ? (uint32_t)(node - p->nodes) + 1 : 0);
+        status = lane_perform(p, lane, r, op, record, p->log ? (uint32_t)(node - p->nodes) + 1 : 0, false);
     op_accessed(p, r, op, lane, p->lanes[lane].issued, true, true);
     node->waits[lane] = p->lanes[lane].issued;
     return status;
@@ -283,6 +283,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     node->is_timed = (queue->is_timed || p->log) && r->client != CLIENT_READS;
     node->is_surveyed = p->trial.surveys && r->op == SDI_OP_NDRANGE;
     const bool wants_times = node->is_timed || node->is_measured || node->is_surveyed;
+    const bool is_exact = queue->is_timed || node->is_measured || node->is_surveyed;
     memcpy(waits, node->waits, sizeof waits);
     if (r->client == CLIENT_WRITES)
         take_bytes(p, r, node, record);
@@ -303,7 +304,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
             if (needs[l])
                 status = lane_wait(p, lane, l, needs[l]);
         if (status == 0)
-            status = lane_perform(p, lane, r, op, record, p->log || (wants_times && op_counts(r, op)) ? own : 0);
+            status = lane_perform(p, lane, r, op, record, p->log || (wants_times && op_counts(r, op)) ? own : 0, is_exact);
         uint64_t number = p->lanes[lane].issued;
         if (is_grouped)
             numbers[done++] = number;

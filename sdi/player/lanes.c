@@ -60,7 +60,7 @@ static uint64_t mark_used(const struct mark *mark)
 static void drop_mark(struct sdi_player *p, struct lane *lane, const struct mark *mark)
 {
     if (mark->event)
-        drop_event(p, lane, mark->event, mark->begin != NULL, mark_used(mark));
+        drop_event(p, lane, mark->event, mark->node > 0, mark_used(mark));
     if (mark->begin)
         drop_event(p, lane, mark->begin, true, mark->recorded);
 }
@@ -162,6 +162,7 @@ int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wa
         return status;
     if (call.sequence)
         mark->awaited = call.sequence;
+    lane->waited = lane->issued + 1;
     lane->seen[other] = mark->number;
     return 0;
 }
@@ -264,9 +265,17 @@ static int opencl_perform(struct sdi_player *p, const struct recording *r, const
     return status;
 }
 
-/* Give an operation to its lane; a driver's error.  `node`: + 1, the command that wants its times, or 0. */
+/* CUDA: whether what a lane is given now begins when an operation ends of which there are times, unless that is long ago. */
+static bool follows(struct lane *lane)
+{
+    const struct mark *last = lane->num_marks ? lane_mark_at(lane, lane->num_marks - 1) : NULL;
+    return last && last->node && last->number == lane->issued && lane->waited <= lane->issued;
+}
+
+/* Give an operation to its lane; a driver's error.  `node`: + 1, the command that wants its times, or 0; `exact`: somebody
+ * learns from them. */
 int lane_perform(struct sdi_player *p, unsigned number, const struct recording *r, const struct op *op,
-                 const char *record, uint32_t node)
+                 const char *record, uint32_t node, bool exact)
 {
     struct lane *lane = &p->lanes[number];
     if (lane->driver == DRIVER_OPENCL)
@@ -274,7 +283,8 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     void *begin = NULL, *end = NULL;
     uint64_t recorded = 0;
     const uint64_t beside = node ? lane_beside(p, number) : 0;
-    int status = node ? record_event(p, lane, true, &begin, &recorded) : 0;
+    const uint64_t given_ns = node ? sdi_player_now() : 0;
+    int status = node && (exact || !follows(lane)) ? record_event(p, lane, true, &begin, &recorded) : 0;
     if (status)
         return status;
     status = cuda_perform(p, r, op, number, record);
@@ -285,10 +295,11 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     }
     if (begin && status) {
         drop_event(p, lane, begin, true, recorded);
-    } else if (begin) {
+    } else if (node && !status) {
         struct mark *mark = lane_put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
         mark->recorded = recorded;
         mark->beside = beside;
+        mark->given_ns = given_ns;
     }
     return status;
 }

@@ -107,8 +107,9 @@ struct own_copy {
 
 /* An event behind operation `number` of a lane.  `recorded`, `awaited`: the calls that record it, and that have others wait
  * for it last; 0: the player has made them itself.  `node`: + 1, the command that wants its times; 0: none does; `op`: which
- * of its operations it is.  `begin`: of CUDA, the event before an operation that is timed; then both have times.  OpenCL: without
- * an event it is `copy`, which the driver was not given. */
+ * of its operations it is.  CUDA: the events of a node's have times; `begin`: the one before the operation, without which it
+ * began when the one before it had ended, or when it was `given_ns`.  OpenCL: without an event it is `copy`, which the driver
+ * was not given. */
 struct mark {
     struct own_copy copy;
     uint64_t number, recorded, awaited;
@@ -116,6 +117,7 @@ struct mark {
     void *event, *begin;
     uint32_t node, op;
     uint64_t beside; /* `lane_beside` when it was issued */
+    uint64_t given_ns; /* CUDA, where somebody wants its times */
     uint64_t took_ns, before_ns; /* once it is complete; so long before the last one of its lane that is it ended */
 };
 
@@ -127,6 +129,7 @@ struct lane {
     void *context, *stream;
     uint64_t issued, reached;
     uint64_t seen[LANES_MAX];
+    uint64_t waited; /* CUDA: what it was given when it was last made to wait, + 1 */
     struct mark marks[MARKS_MAX];
     unsigned first, num_marks;
     struct spare {
@@ -388,7 +391,7 @@ void input_begin(struct sdi_player *);
 int lane_enter(struct sdi_player *, const struct lane *);
 int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
 int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record,
-                 uint32_t node);
+                 uint32_t node, bool exact);
 int lane_mark(struct sdi_player *, unsigned lane);
 int lane_mark_behind(struct sdi_player *, unsigned lane, uint64_t number);
 int lane_poll(struct sdi_player *, unsigned lane);

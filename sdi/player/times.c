@@ -116,6 +116,17 @@ static uint64_t cuda_last(struct sdi_player *p, const struct lane *lane, void *l
     return end + ANCHOR_OFF_NS < lane->running_ns ? now : end;
 }
 
+/* How long the operation of a mark took, which ended so long before the last one: at most, where that is since the one before
+ * it ended. */
+static double cuda_took(struct sdi_player *p, struct lane *lane, unsigned n, double before)
+{
+    const struct mark *mark = lane_mark_at(lane, n);
+    if (mark->begin || !n)
+        return elapsed_ns(p, mark->begin ? mark->begin : lane->anchor, mark->event);
+    const double earlier = (double)lane_mark_at(lane, n - 1)->before_ns;
+    return before < 0 || earlier <= 0 ? -1 : earlier - before;
+}
+
 /* None ended after it was seen, or began before it was issued: else the clocks have drifted apart. */
 static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, void *last)
 {
@@ -125,10 +136,11 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, 
         struct mark *mark = lane_mark_at(lane, n);
         if (!mark->node)
             continue;
-        const double took = elapsed_ns(p, mark->begin, mark->event), before = elapsed_ns(p, mark->event, last);
+        const double before = mark->event == last ? 0 : elapsed_ns(p, mark->event, last), took = cuda_took(p, lane, n, before);
         mark->took_ns = took > 0 ? (uint64_t)took : 0;
         mark->before_ns = before > 0 ? (uint64_t)before : 0;
-        const uint64_t least = p->nodes[mark->node - 1].submitted_ns + mark->took_ns + mark->before_ns;
+        const uint64_t at_least = mark->begin ? mark->took_ns : 0;
+        const uint64_t least = p->nodes[mark->node - 1].submitted_ns + at_least + mark->before_ns;
         if (took > 0 && before >= 0 && last_ns < least)
             last_ns = least;
     }
@@ -136,8 +148,11 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, 
     for (unsigned n = 0; n < marks; n++) {
         const struct mark *mark = lane_mark_at(lane, n);
         const uint64_t end = last_ns - mark->before_ns;
+        uint64_t began = end - mark->took_ns;
+        if (!mark->begin && began < mark->given_ns)
+            began = mark->given_ns < end ? mark->given_ns : end;
         if (mark->node)
-            tell(p, lane, mark, end - mark->took_ns, end);
+            tell(p, lane, mark, began, end);
     }
     lane->anchor_ns = last_ns;
 }

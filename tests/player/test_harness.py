@@ -53,6 +53,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "tried": 400,
         "surveyed": 500,
         "alone": 30,
+        "followed": 3000,
     }
     assert {name: found[name] for name, count in least.items() if found[name] < count} == {}
 

@@ -227,3 +227,12 @@ def test_queues_use_streams_in_the_fastest_way(trials: Path, scenario: str, expe
     assert parts[Way.ALONE] <= expected.alone_most
     assert found["tried_ns"] / found["all_ns"] <= expected.tried_most
     assert found["trials"] >= expected.trials_least
+
+
+def test_what_comes_now_and_then_decides_nothing(trials: Path) -> None:
+    """The application takes 9 ms for something else every 250 turns: a window in four has that in it."""
+    ways = set()
+    for turn in range(0, 250, 5):
+        command = [trials, "alone_with_hiccups", str(turn)]
+        ways.add(json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["way"])
+    assert ways == {Way.ALONE}

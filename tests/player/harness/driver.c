@@ -52,20 +52,26 @@ static bool run_item(struct stream *s, bool all)
         return false;
     const struct event *before = s->before;
     s->before = NULL;
+    s->was_operation &= !item->is_wait;
     if (item->event) {
         item->event->executed_ns = harness_now();
         if (item->event->is_timed && s->timed_op && before)
             s->took_ns[s->timed_op - 1] = item->event->executed_ns - before->executed_ns;
         s->before = item->event->is_timed ? item->event : NULL;
+        s->is_end = s->was_operation;
+        s->was_operation = false;
         s->timed_op = 0;
     } else if (!item->is_wait) { /* an operation */
         if (item->position > s->ns_room) {
             s->ns_room = 2 * item->position + 64;
             s->executed_ns = realloc(s->executed_ns, s->ns_room * sizeof *s->executed_ns);
             s->took_ns = realloc(s->took_ns, s->ns_room * sizeof *s->took_ns);
+            s->given_ns = realloc(s->given_ns, s->ns_room * sizeof *s->given_ns);
         }
         s->executed_ns[item->position - 1] = harness_now();
         s->took_ns[item->position - 1] = 0;
+        s->given_ns[item->position - 1] = before && s->is_end ? item->given_ns : 0;
+        s->was_operation = true;
         s->executed = item->position;
         s->before = before;
         s->timed_op = before ? item->position : 0;
@@ -127,6 +133,7 @@ void driver_reset(void)
         free(w.streams[l].items);
         free(w.streams[l].executed_ns);
         free(w.streams[l].took_ns);
+        free(w.streams[l].given_ns);
     }
 }
 
@@ -194,7 +201,7 @@ static int issue(const struct planned *planned, struct stream *s)
     if (model_is_awaited(s->of))
         s->awaited = s->issued + 1;
     s->after[s->lane] = ++s->issued;
-    push(s, (struct item){.position = s->issued, .touch = w.touch});
+    push(s, (struct item){.position = s->issued, .given_ns = w.threads ? harness_now() : w.now_ns, .touch = w.touch});
     return 0;
 }
 

@@ -63,7 +63,7 @@ struct item {
     bool is_wait;
     bool is_own; /* a copy that the player means to make itself */
     unsigned lane;
-    uint64_t position;
+    uint64_t position, given_ns;
     struct touch touch;
 };
 
@@ -77,8 +77,10 @@ struct stream {
     uint64_t awaited; /* the last operation of which the application wants to know when it is done; 0: none */
     const struct command *of; /* the last one that was issued to it */
     uint64_t *executed_ns, *took_ns; /* by operation; between the events with times around it, 0 where there are none */
+    uint64_t *given_ns; /* of an operation behind the event with times of the one before it; else 0 */
     uint64_t ns_room;
     const struct event *before; /* with times, and nothing came after it */
+    bool was_operation, is_end; /* what came last; that event came behind one */
     uint64_t timed_op;          /* the one that came after such an event, and nothing after that; 0: none */
     uint64_t after[LANES];
     unsigned stalled;
@@ -259,7 +261,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 

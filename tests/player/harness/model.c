@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { ROUNDING_NS = 5000 }; /* CUDA tells milliseconds as float */
+enum {
+    ROUNDING_NS = 5000, /* CUDA tells milliseconds as float */
+    GIVING_NS = 1000,   /* from when the player gives an operation to when the driver has it */
+};
 
 static void merge(uint64_t *to, const uint64_t *from)
 {
@@ -430,14 +433,18 @@ bool model_took(const struct command *c, uint32_t op, uint64_t told)
     return told <= took + ROUNDING_NS && took <= told + ROUNDING_NS;
 }
 
-/* It ran as long as the driver says. */
-static void check_took(const struct command *c, uint32_t op, uint64_t told)
+/* It ran as long as the driver says; or less, where it began no earlier than it was given. */
+static void check_took(const struct command *c, uint32_t op, uint64_t began_ns, uint64_t ended_ns)
 {
     const struct stream *s = &w.streams[c->lane_of[op]];
-    const uint64_t number = c->number_of[op], took = s->executed >= number ? s->took_ns[number - 1] : 0;
-    if (!w.has_failed && told && (told > took + ROUNDING_NS || took > told + ROUNDING_NS))
+    const uint64_t number = c->number_of[op], took = s->executed >= number ? s->took_ns[number - 1] : 0, told = ended_ns - began_ns;
+    const bool is_less = s->executed >= number && began_ns <= s->given_ns[number - 1];
+    counted[FOLLOWED] += !w.has_failed && s->executed >= number && s->given_ns[number - 1];
+    if (!w.has_failed && told && (told > took + ROUNDING_NS || (took > told + ROUNDING_NS && !is_less)))
         broken("operation %u of command %lu took %lu ns, not %lu", op, (unsigned long)c->id, (unsigned long)took,
                (unsigned long)told);
+    if (!w.has_failed && !w.threads && told && s->executed >= number && began_ns + GIVING_NS < s->given_ns[number - 1])
+        broken("operation %u of command %lu began before it was given", op, (unsigned long)c->id);
 }
 
 /* The player says when an operation ran: once, when it is done, and as the driver says. */
@@ -456,7 +463,7 @@ void model_report(const struct report *report)
     if (told && told < 1000000 && c->was_beside >> report->op & 1)
         broken("operation %u of command %lu is told to take %lu ns, and others ran beside it", report->op,
                (unsigned long)c->id, (unsigned long)told);
-    check_took(c, report->op, told);
+    check_took(c, report->op, report->began_ns, report->ended_ns);
 }
 
 /* A command is in the profile, once: when it is complete, or Python finishes it. */
@@ -508,7 +515,7 @@ void model_log(const struct logged *log, uint32_t count)
         const bool counts = c->op != SDI_OP_NDRANGE || c->as->ops[line->what].kind == OP_LAUNCH;
         if (counts && line->ended_ns > c->ran_until_ns)
             c->ran_until_ns = line->ended_ns;
-        check_took(c, line->what, line->ended_ns - line->began_ns);
+        check_took(c, line->what, line->began_ns, line->ended_ns);
         counted[LOGGED]++;
     }
     counted[LOG_FULL] += count > w.player->log_soon;

@@ -1,6 +1,6 @@
 /* Trials of streams (streams.c) on work that is made up: how long a turn of it takes is said by a scenario.
  *
- * `trials NAME`: prints, as JSON, how queues use streams in the end (by `enum streams_way`), how many trials there were, and, in ns,
+ * `trials NAME [TURN]`: begins with that turn, and prints, as JSON, how queues use streams in the end (by `enum streams_way`), how many trials there were, and, in ns,
  * the time of all, of turns, of turns in each way, and of trials. */
 #include "player.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEART = 5, OTHER = 9, SELDOM = 10, AGAIN = 11, ALIKE = 12, EXTRA = 20, RECORDINGS = 40 };
+enum { HEART = 5, OTHER = 9, SELDOM = 10, AGAIN = 11, ALIKE = 12, EXTRA = 20, RECORDINGS = 40, HICCUPS = 250 };
 
 struct scenario {
     const char *name;
@@ -20,39 +20,41 @@ struct scenario {
     unsigned changes;       /* the second queue's recording is another one after so many turns; 0: never */
     uint64_t pause_ns;      /* every 64 turns, with nothing in flight */
     uint64_t all_ns, long_ns; /* long: what a launch of `OTHER` takes, others `SHORT_NS` */
+    uint64_t hiccup_ns;     /* of one turn in `HICCUPS` */
 };
 
 #define MS UINT64_C(1000000)
 #define SHORT_NS UINT64_C(10000)
 static const struct scenario scenarios[] = {
-    {"shared_is_faster", {{600000, 560000, 600000}, {600000, 560000, 600000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, SHORT_NS},
-    {"apart_is_faster", {{230000, 240000, 230000}, {230000, 240000, 230000}}, 20, 1, {10, 10}, 0, 0, 0, 20000 * MS, SHORT_NS},
-    {"shared_takes_twice", {{100000, 200000, 100000}, {100000, 200000, 100000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS},
-    {"apart_takes_twice", {{200000, 100000, 200000}, {200000, 100000, 200000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS},
-    {"shared_is_stuck", {{1000000, 500 * MS, 1000000}, {1000000, 500 * MS, 1000000}}, 0, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS},
-    {"one_queue", {{600000, 300000, 600000}, {600000, 300000, 600000}}, 0, 0, {10, 10}, 0, 0, 0, 5000 * MS, SHORT_NS},
-    {"one_is_seldom_used", {{600000, 300000, 600000}, {600000, 300000, 600000}}, 0, 64, {3, 3}, 0, 0, 0, 30000 * MS, SHORT_NS},
-    {"turns_of_a_second", {{1000 * MS, 500 * MS, 1000 * MS}, {1000 * MS, 500 * MS, 1000 * MS}}, 0, 1, {3, 3}, 0, 0, 0, 200000 * MS, SHORT_NS},
-    {"another_is_faster_later", {{600000, 500000, 600000}, {500000, 600000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, SHORT_NS},
-    {"other_work_in_between", {{300000, 330000, 300000}, {300000, 330000, 300000}}, 0, 1, {4, 12}, 66, 0, 0, 20000 * MS, SHORT_NS},
-    {"its_heart_is_replaced", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 500, 0, 20000 * MS, SHORT_NS},
-    {"with_pauses", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 5 * MS, 20000 * MS, SHORT_NS},
-    {"with_long_pauses", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS, SHORT_NS},
-    {"with_pauses_of_seconds", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 3000 * MS, 800000 * MS, SHORT_NS},
-    {"alone_is_fastest", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
-    {"alone_is_little_faster", {{560000, 600000, 545000}, {560000, 600000, 545000}}, 20, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
-    {"alone_is_slower", {{500000, 600000, 530000}, {500000, 600000, 530000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
-    {"alone_takes_twice", {{100000, 105000, 200000}, {100000, 105000, 200000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, 40000},
-    {"alone_is_stuck", {{1000000, 1000000, 500 * MS}, {1000000, 1000000, 500 * MS}}, 0, 1, {2, 2}, 0, 0, 0, 60000 * MS, 400000},
-    {"nothing_is_long", {{600000, 500000, 300000}, {600000, 500000, 300000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 60000},
-    {"alone_is_fastest_later", {{500000, 600000, 560000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, 160000},
-    {"alone_with_long_pauses", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS, 160000},
-    {"alone_and_seldom_a_heart", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 4, {10, 10}, 0, 0, 0, 20000 * MS, 160000},
-    {"alone_where_shared_is_slow", {{1000000, 2500000, 800000}, {1000000, 2500000, 800000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, 300000},
-    {"alone_where_shared_takes_seconds", {{70 * MS, 120 * MS, 55 * MS}, {70 * MS, 120 * MS, 55 * MS}}, 40, 1, {10, 10}, 0, 0, 0, 600000 * MS, 20 * MS},
-    {"all_are_alike", {{600000, 600000, 600000}, {600000, 600000, 600000}}, 40, 1, {10, 10}, 0, 0, 0, 400000 * MS, 160000},
-    {"all_are_alike_and_long", {{60 * MS, 60 * MS, 60 * MS}, {60 * MS, 60 * MS, 60 * MS}}, 40, 1, {10, 10}, 0, 0, 0, 2000000 * MS, 20 * MS},
-    {"it_changes_in_a_survey", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {4, 12}, 90, 0, 0, 20000 * MS, 160000},
+    {"shared_is_faster", {{600000, 560000, 600000}, {600000, 560000, 600000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, SHORT_NS, 0},
+    {"apart_is_faster", {{230000, 240000, 230000}, {230000, 240000, 230000}}, 20, 1, {10, 10}, 0, 0, 0, 20000 * MS, SHORT_NS, 0},
+    {"shared_takes_twice", {{100000, 200000, 100000}, {100000, 200000, 100000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS, 0},
+    {"apart_takes_twice", {{200000, 100000, 200000}, {200000, 100000, 200000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS, 0},
+    {"shared_is_stuck", {{1000000, 500 * MS, 1000000}, {1000000, 500 * MS, 1000000}}, 0, 1, {2, 2}, 0, 0, 0, 60000 * MS, SHORT_NS, 0},
+    {"one_queue", {{600000, 300000, 600000}, {600000, 300000, 600000}}, 0, 0, {10, 10}, 0, 0, 0, 5000 * MS, SHORT_NS, 0},
+    {"one_is_seldom_used", {{600000, 300000, 600000}, {600000, 300000, 600000}}, 0, 64, {3, 3}, 0, 0, 0, 30000 * MS, SHORT_NS, 0},
+    {"turns_of_a_second", {{1000 * MS, 500 * MS, 1000 * MS}, {1000 * MS, 500 * MS, 1000 * MS}}, 0, 1, {3, 3}, 0, 0, 0, 200000 * MS, SHORT_NS, 0},
+    {"another_is_faster_later", {{600000, 500000, 600000}, {500000, 600000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, SHORT_NS, 0},
+    {"other_work_in_between", {{300000, 330000, 300000}, {300000, 330000, 300000}}, 0, 1, {4, 12}, 66, 0, 0, 20000 * MS, SHORT_NS, 0},
+    {"its_heart_is_replaced", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 500, 0, 20000 * MS, SHORT_NS, 0},
+    {"with_pauses", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 5 * MS, 20000 * MS, SHORT_NS, 0},
+    {"with_long_pauses", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS, SHORT_NS, 0},
+    {"with_pauses_of_seconds", {{600000, 500000, 600000}, {600000, 500000, 600000}}, 40, 1, {10, 10}, 0, 0, 3000 * MS, 800000 * MS, SHORT_NS, 0},
+    {"alone_is_fastest", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000, 0},
+    {"alone_is_little_faster", {{560000, 600000, 545000}, {560000, 600000, 545000}}, 20, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000, 0},
+    {"alone_is_slower", {{500000, 600000, 530000}, {500000, 600000, 530000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 160000, 0},
+    {"alone_takes_twice", {{100000, 105000, 200000}, {100000, 105000, 200000}}, 40, 1, {2, 2}, 0, 0, 0, 60000 * MS, 40000, 0},
+    {"alone_is_stuck", {{1000000, 1000000, 500 * MS}, {1000000, 1000000, 500 * MS}}, 0, 1, {2, 2}, 0, 0, 0, 60000 * MS, 400000, 0},
+    {"nothing_is_long", {{600000, 500000, 300000}, {600000, 500000, 300000}}, 40, 1, {10, 10}, 0, 0, 0, 20000 * MS, 60000, 0},
+    {"alone_is_fastest_later", {{500000, 600000, 560000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, 160000, 0},
+    {"alone_with_long_pauses", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {10, 10}, 0, 0, 150 * MS, 80000 * MS, 160000, 0},
+    {"alone_and_seldom_a_heart", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 4, {10, 10}, 0, 0, 0, 20000 * MS, 160000, 0},
+    {"alone_where_shared_is_slow", {{1000000, 2500000, 800000}, {1000000, 2500000, 800000}}, 40, 1, {10, 10}, 0, 0, 0, 60000 * MS, 300000, 0},
+    {"alone_where_shared_takes_seconds", {{70 * MS, 120 * MS, 55 * MS}, {70 * MS, 120 * MS, 55 * MS}}, 40, 1, {10, 10}, 0, 0, 0, 600000 * MS, 20 * MS, 0},
+    {"all_are_alike", {{600000, 600000, 600000}, {600000, 600000, 600000}}, 40, 1, {10, 10}, 0, 0, 0, 400000 * MS, 160000, 0},
+    {"all_are_alike_and_long", {{60 * MS, 60 * MS, 60 * MS}, {60 * MS, 60 * MS, 60 * MS}}, 40, 1, {10, 10}, 0, 0, 0, 2000000 * MS, 20 * MS, 0},
+    {"alone_with_hiccups", {{560000, 590000, 500000}, {560000, 590000, 500000}}, 40, 1, {10, 10}, 0, 0, 0, 1500 * MS, 160000, 9 * MS},
+    {"it_changes_in_a_survey", {{600000, 560000, 500000}, {600000, 560000, 500000}}, 40, 1, {4, 12}, 90, 0, 0, 20000 * MS, 160000, 0},
 };
 
 static struct sdi_player p;
@@ -142,7 +144,7 @@ int main(int argc, char **argv)
     make_recordings();
     uint64_t work_ns = 0, way_ns[WAYS] = {0}, tried_ns = 0;
     const uint64_t begin = now;
-    for (unsigned n = 0; now - begin < s->all_ns; n++) {
+    for (unsigned n = argc > 2 ? (unsigned)atoi(argv[2]) : 0; now - begin < s->all_ns; n++) {
         struct node nodes[32];
         unsigned count = 0;
         const bool is_other = s->phase && n % (2 * s->phase) >= s->phase;
@@ -153,7 +155,7 @@ int main(int argc, char **argv)
         nodes[count++] = issue(s, 0, n % 3 ? OTHER : AGAIN);
         const enum streams_way way = p.way == WAY_ALONE && !is_alone() ? WAY_APART : p.way;
         const uint64_t turn_ns = s->turn_ns[now - begin > s->all_ns / 2][way] * (is_other ? 3 : 1);
-        const uint64_t took = turn_ns * (1000 - s->noise + below(2 * s->noise + 1)) / 1000;
+        const uint64_t took = turn_ns * (1000 - s->noise + below(2 * s->noise + 1)) / 1000 + (n % HICCUPS ? 0 : s->hiccup_ns);
         now += took;
         way_ns[way] += took;
         tried_ns += p.trial.is_on ? took : 0;
