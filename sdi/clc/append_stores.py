@@ -27,7 +27,7 @@ from sdi.clc.linear import ONE, Linear, Symbol, added, changed_by, scaled, witho
 from sdi.clc.work_item_choices import Key
 
 _VSTORE = re.compile(r"vstore(2|3|4|8|16)\Z")
-_COMPONENTS = re.compile(r"\s*(?:\.|->)\s*(?:([sS])([0-9a-fA-F]+)|([xyzw]+))\Z")
+_COMPONENTS = re.compile(r"\s*\.\s*(?:([sS])([0-9a-fA-F]+)|([xyzw]+))\Z")
 _INT, _ONE_LESS = 4, (1 << 32) - 1
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

@@ -60,7 +60,7 @@ static uint64_t mark_used(const struct mark *mark)
 static void drop_mark(struct sdi_player *p, struct lane *lane, const struct mark *mark)
 {
     if (mark->event)
-        drop_event(p, lane, mark->event, mark->node > 0, mark_used(mark));
+        drop_event(p, lane, mark->event, mark->begin || mark->node, mark_used(mark));
     if (mark->begin)
         drop_event(p, lane, mark->begin, true, mark->recorded);
 }

@@ -177,18 +177,19 @@ static void begin(struct trial *t, uint64_t now)
     turn(t, WAY_APART);
 }
 
-/* Of the windows of a way one that few were shorter than: what happens by the way only makes them longer. */
+/* Of the windows of a way one that few are shorter than: what happens by the way only makes them longer. */
 static uint64_t short_one(const uint64_t *some, unsigned count)
 {
-    uint64_t found = UINT64_MAX;
     for (unsigned a = 0; a < count; a++) {
-        unsigned less = 0;
-        for (unsigned b = 0; b < count; b++)
+        unsigned less = 0, same = 0;
+        for (unsigned b = 0; b < count; b++) {
             less += some[b] < some[a];
-        if (less >= (count - 1) / 4 && some[a] < found)
-            found = some[a];
+            same += some[b] == some[a];
+        }
+        if (less <= (count - 1) / 4 && less + same > (count - 1) / 4)
+            return some[a];
     }
-    return found;
+    return 0;
 }
 
 /* Each way had another window: those that are clearly slower have lost.  Whether the fastest is known. */

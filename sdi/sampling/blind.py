@@ -52,7 +52,9 @@ class Stores:
     def _is_one(self, node: SyntaxNode) -> bool:
         match node.kind:
             case NodeKind.ASM:
-                return not computes(self._tree, node)
+                found = assembly.read(self._tree, node)
+                outputs = [each.node for each in found.operands if each.is_written] if found else []
+                return not computes(self._tree, node) or any(each.type.space not in _OWN for each in outputs)
             case NodeKind.BINARY_OPERATOR if node.operator != "=":
                 return False
             case NodeKind.UNARY_OPERATOR if node.operator not in _STEPS:
@@ -61,6 +63,10 @@ class Stores:
                 return node.operands[0].type.space not in _OWN
             case NodeKind.CALL:
                 return self._is_call_of_one(node)
+            case NodeKind.UNEXPOSED | NodeKind.OTHER if (
+                len(node.operands) > 1
+            ):  # clang's own atomic operators
+                return not self._tree.is_gnu_conditional(node) and any(map(_leads_out, node.operands))
             case _:
                 return False
 
@@ -72,13 +78,15 @@ class Stores:
             return self.are_in(called)
         if action_of(reference.name) in (Action.WRITE_IMAGE, Action.ENQUEUE):
             return True
-        return action_of(reference.name) is not Action.READ and any(
-            each.type.form is Form.POINTER
-            and (
-                each.type.element is None or not (each.type.element.space in _OWN or each.type.element.const)
-            )
-            for each in node.children[1:]
-        )
+        return action_of(reference.name) is not Action.READ and any(map(_leads_out, node.children[1:]))
+
+
+def _leads_out(node: SyntaxNode) -> bool:
+    """Whether it is the address of something that others may see, and that may change."""
+    pointee = node.type.element
+    if node.type.form is not Form.POINTER:
+        return False
+    return pointee is None or not (pointee.space in _OWN or pointee.const)
 
 
 def long_functions(tree: Tree) -> frozenset[int]:

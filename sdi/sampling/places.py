@@ -14,6 +14,7 @@ Path = tuple[str | int, ...]
 _COMPONENTS = {c: i for i, c in enumerate("xyzw")} | {c: i for i, c in enumerate("rgba")}
 _SIZES = {"char": 1, "uchar": 1, "bool": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4}
 _SIZES |= {"float": 4, "long": 8, "ulong": 8, "double": 8, "size_t": 8, "unsigned": 4, "ptrdiff_t": 8}
+_COMPONENT = re.compile(r"(?:\.|->)\s*(\w+)\s*\Z")
 _NAMED_SIZE = re.compile(r"sizeof\s*\(\s*(?:(?:unsigned|signed)\s+)?(\w+?)(2|3|4|8|16)?\s*\)\Z")
 
 
@@ -56,10 +57,10 @@ def components(tree: Tree, node: SyntaxNode, child: SyntaxNode) -> tuple[int, ..
     """Which components an UNEXPOSED node names, or None when it is something else."""
     if child.type.form is not Form.VECTOR:
         return None
-    text = "".join(tree.text[child.end : node.end].split())
-    if not text.startswith((".", "->")):
+    match = _COMPONENT.search(tree.text, child.end, node.end)
+    if match is None:
         return None
-    name, count = text.lstrip(".->"), child.type.count
+    name, count = match[1], child.type.count
     padded = 4 if count == 3 else count
     if name in ("lo", "hi", "even", "odd"):
         all_of = list(range(padded))

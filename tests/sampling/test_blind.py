@@ -242,6 +242,8 @@ STORING = {
     "a store of a vector": "vstore4((float4)x, 0, o);",
     "an atomic": "atomic_xchg(o, x);",
     "a second result": "fract(x, o);",
+    "an operator of clang": "__atomic_store_n((global int *)o, 1, 0);",
+    "assembly": 'asm("mov.f32 %0, %1;" : "=f"(o[1]) : "f"(x));',
 }
 
 

@@ -273,3 +273,18 @@ def test_writes_are_seen(compiled: CompiledProgram, number: int) -> None:
     model, access = first_argument(compiled, len(READS_OF) + number)
     assert model.writes
     assert access.writes
+
+
+def test_components_by_arrows_are_where_the_vector_is() -> None:
+    source = """
+    kernel void k(global const float4 *in, global float *out, local float4 *l, global float4 *w) {
+        float4 v = in[get_global_id(0)], *pv = &v;
+        pv->x = 3; l->lo.x = 2; w
+#line 70
+        ->y = 1; out[get_global_id(0)] = v.x;
+    }
+    kernel void waits(volatile global int4 *p) { while (p->x++ < 5); }"""
+    kernel, waits = compile_source(source, "").kernels
+    assert kernel.arguments[3].writes
+    assert [(each.reads, each.writes) for each in kernel.arguments[:2]] == [(True, False), (False, True)]
+    assert not kernel.why_whole and waits.why_whole

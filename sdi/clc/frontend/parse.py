@@ -69,7 +69,6 @@ _IMAGES = range(121, 157)
 _SAMPLER = 157
 _EVENT = 158
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][A-Za-z0-9_$\x80-\xff]*")
-_ARROW = re.compile(rb"[\s)]*->")
 _KERNEL_WORD = re.compile(rb"\b(__)?kernel\b")
 _KINDS: dict[int, NodeKind] = {kind.value: kind for kind in NodeKind}
 _LEAVES = frozenset(
@@ -117,6 +116,19 @@ _COMPUTED = frozenset(
 )
 
 NO_TYPE = Type(Form.OTHER, "", "", 0, Space.NONE, False, False, False, False, None, 0, (0, 0), False)
+
+
+def _component(of: Type, vector: SyntaxNode, begin: int, end: int) -> Type:
+    """The type of components of a vector: libclang does not say where those of ``*p`` are."""
+    whole = vector.type
+    if (
+        whole.form is not Form.VECTOR
+        or of.space is not Space.NONE
+        or vector.begin != begin
+        or vector.end == end
+    ):
+        return of
+    return replace(of, space=whole.space, const=whole.const, volatile=whole.volatile)
 
 
 def _pointer_to(array: Type) -> Type:
@@ -327,6 +339,7 @@ class TreeBuilder:
             node_type = _pointer_to(node_type)
         if kind is NodeKind.UNEXPOSED and len(children) == 1 and node_type.form is not Form.POINTER:
             children = (self._vector_of(children[0], end),)
+            node_type = _component(node_type, children[0], begin, end)
         if kind is NodeKind.VAR_DECL and node_type.space is Space.GLOBAL:
             self._has_globals = True
         made = SyntaxNode(
@@ -357,7 +370,7 @@ class TreeBuilder:
             or vector.form is not Form.VECTOR
         ):
             return node
-        if _ARROW.match(self.text, node.end, end) is None:
+        if b"->" not in self.text[node.end : end]:
             return node
         return SyntaxNode(NodeKind.UNARY_OPERATOR, "", vector, node.begin, node.end, (node,), operator="*")
 
