@@ -1,18 +1,20 @@
 """Whether arguments of real kernels are read and written as LLVM finds by itself.
 
-    python bench/argument_effects.py FOLDER... [--clang PATH]
+    python bench/argument_effects.py FOLDER... [--clang PATH] [--define NAME=VALUE]...
 
-Each kernel of the programs below the folders (as in ``corpus.py``) is compiled by clang, whose optimiser
-marks pointer arguments that are only read, only written, or neither.  Prints each argument that LLVM does not
-mark so and that the front end or the access maps take for it.  Two kinds are no mistakes: what is given to
-built-in functions, of which this clang knows nothing (programs with ``vload`` and ``vstore`` are left out),
-and a component of a vector that is stored, of which clang makes a read and a write of the vector.
+Each kernel of the programs below the folders (as in ``corpus.py``, ``--define`` too) is compiled by clang,
+whose optimiser marks pointer arguments that are only read, only written, or neither.  Prints each argument
+that LLVM does not mark so and that the front end or the access maps take for it.  Two kinds are no mistakes:
+what is given to built-in functions, of which this clang knows nothing (programs with ``vload`` and ``vstore``
+are left out), and a component of a vector that is stored, of which clang makes a read and a write of the
+vector.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -59,6 +61,11 @@ def _split(ir: str, at: int) -> list[str]:
     return found if found[0] else []
 
 
+def is_compared(declared: str) -> bool:
+    """Whether a parameter leads to memory of an argument."""
+    return bool(_OUTER.search(declared)) and not _NOT_PLAIN.search(declared)
+
+
 def disagreements(tree: Tree, kernel: Function, declared: list[str]) -> list[str]:
     """Arguments that LLVM may see read or written, and that one of ours does not."""
     lines = LineMap(tree.text)
@@ -72,15 +79,18 @@ def disagreements(tree: Tree, kernel: Function, declared: list[str]) -> list[str
     maps[Mode.WRITE] |= {each.argument for each in found.pointers if each.writes_anything}
     left = []
     for at, (text, effects, parameter) in enumerate(zip(declared, model, kernel.parameters, strict=True)):
-        if not _OUTER.search(text) or _NOT_PLAIN.search(text) or "readnone" in text:
+        if not is_compared(text) or "readnone" in text:
             continue
         seen = {Mode.READ: effects.reads or effects.atomic, Mode.WRITE: effects.writes}
         for mode, mark in ((Mode.READ, "writeonly"), (Mode.WRITE, "readonly")):
-            if mark not in text:
-                who = ["front end"] * (not seen[mode]) + ["maps"] * (
-                    not found.too_long and at not in maps[mode]
-                )
-                left += [f"{kernel.name}, {parameter.name}: no {mode.value} in {each}" for each in who]
+            if mark in text:
+                continue
+            knows = {"front end": seen[mode], "maps": found.too_long or at in maps[mode]}
+            left += [
+                f"{kernel.name}, {parameter.name}: no {mode.value} in {who}"
+                for who in knows
+                if not knows[who]
+            ]
     return left
 
 
@@ -90,11 +100,15 @@ def main() -> int:
     )
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--clang", default="clang-15")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
+    if shutil.which(args.clang) is None:
+        parser.error(f"there is no {args.clang}: --clang names another one")
+    defined = dict(given.partition("=")[::2] for given in args.define)
     counts: Counter[str] = Counter()
     for root in args.folders:
         for path, source in programs(root):
-            tree = tree_or_none(source, path.parent, {})
+            tree = tree_or_none(source, path.parent, defined)
             if tree is None or "vload" in tree.text or "vstore" in tree.text:
                 counts["programs left out"] += 1
                 continue
@@ -107,7 +121,7 @@ def main() -> int:
                 if parameters is None or kernel.body is None or len(list(kernel.body.walk())) < _EMPTY:
                     continue
                 counts["kernels"] += 1
-                counts["arguments"] += len(parameters)
+                counts["arguments"] += sum(map(is_compared, parameters))
                 for line in disagreements(tree, kernel, parameters):
                     counts["disagreements"] += 1
                     print(f"{path.relative_to(root)}: {line}")

@@ -19,7 +19,16 @@ from sdi.clc.arguments import required_work_group_size
 from sdi.clc.atomics import unused_calls
 from sdi.clc.covering import Refused, Store, filled, rest_of
 from sdi.clc.frontend.builtins import Action, action_of
-from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, bare, callee_of, has_any
+from sdi.clc.frontend.syntax import (
+    OWN_SPACES,
+    Function,
+    NodeKind,
+    SyntaxNode,
+    Tree,
+    bare,
+    callee_of,
+    has_any,
+)
 from sdi.clc.group_appends import GroupAppends
 from sdi.clc.group_parts import ADDS
 from sdi.clc.linear import ONE, Linear, Symbol, added, without
@@ -69,7 +78,7 @@ def _answers(node: SyntaxNode) -> bool:
     if action_of(callee.name) is not Action.ATOMIC or len(node.children) < 2:
         return False
     pointee = node.children[1].type.element
-    return pointee is None or pointee.space not in (Space.LOCAL, Space.PRIVATE)
+    return pointee is None or pointee.space not in OWN_SPACES
 
 
 class _Finder:

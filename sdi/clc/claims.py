@@ -13,9 +13,9 @@ from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.frontend.builtins import Action, action_of
 from sdi.clc.frontend.syntax import (
     LOOPS,
+    OWN_SPACES,
     WAYS_OUT,
     NodeKind,
-    Space,
     SyntaxNode,
     Tree,
     callee_of,
@@ -202,7 +202,7 @@ class Claims:
         if action_of(callee.name) is not Action.ATOMIC or pointee is None:
             return False
         is_update = id(call) in of.unused and update_of(self._tree, callee.name, arguments) is not None
-        return pointee.space not in (Space.LOCAL, Space.PRIVATE) and not is_update
+        return pointee.space not in OWN_SPACES and not is_update
 
     def _is_implied(self, of: _Body, node: SyntaxNode, holds: bool) -> bool:
         """Whether a claim was made wherever a condition has come out so."""

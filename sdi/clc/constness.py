@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from sdi.clc.frontend import assembly
-from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type
-
-_OWN = (Space.PRIVATE, Space.LOCAL)
+from sdi.clc.frontend.syntax import OWN_SPACES, Form, NodeKind, SyntaxNode, Tree, Type
 
 
 def drops_const(tree: Tree) -> bool:
@@ -46,4 +44,4 @@ def _is_const(of: Type) -> bool:
     """Whether it points to ``const`` memory that an argument may name."""
     if of.form is not Form.POINTER:
         return False
-    return of.element is None or (of.element.const and of.element.space not in _OWN)
+    return of.element is None or (of.element.const and of.element.space not in OWN_SPACES)

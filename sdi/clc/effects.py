@@ -23,6 +23,7 @@ from sdi.clc.frontend.builtins import FENCES, GROUP_BARRIERS, Action, action_of
 from sdi.clc.frontend.syntax import (
     LEAVES,
     LOOPS,
+    STEPPING,
     Form,
     Function,
     NodeKind,
@@ -251,7 +252,7 @@ class EffectAnalysis:
                 return self._converted(node, children[0], self.value(children[0]))
             case NodeKind.UNARY_OPERATOR if node.operator == "&":
                 return self._address(children[0], self.place(children[0]))
-            case NodeKind.UNARY_OPERATOR if node.operator in ("++", "--", "x++", "x--"):
+            case NodeKind.UNARY_OPERATOR if node.operator in STEPPING:
                 place = self.place(children[0])
                 self._access(place, children[0], reads=True, writes=True)
                 return self._contents(place, children[0].type)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sdi.clc.frontend.builtins import Action, action_of
-from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.clc.frontend.syntax import LOOPS, STEPPING, Form, NodeKind, Space, SyntaxNode, Tree, callee_of
 
 _BARRIERS = re.compile(r"(work_group_)?barrier\Z")
 BEFORE = -1
@@ -118,7 +118,7 @@ class LocalPlaces:
         if above.kind is NodeKind.UNARY_OPERATOR and above.operator == "&":
             return self._pointed(found, above, copies_later, place)
         is_assigned = above.operator == "=" or above.kind is NodeKind.COMPOUND_ASSIGNMENT
-        is_step = above.kind is NodeKind.UNARY_OPERATOR and above.operator in ("++", "--", "x++", "x--")
+        is_step = above.kind is NodeKind.UNARY_OPERATOR and above.operator in STEPPING
         if is_step or (is_assigned and _holds(above.operands[0], place)):
             return LocalAccess(found, "write", place, above)
         if found.element is None and place.type.form not in (Form.INTEGER, Form.FLOATING, Form.POINTER):

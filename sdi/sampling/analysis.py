@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind
+from sdi.clc.frontend.syntax import OWN_SPACES, Function, Space, Tree, Type
 from sdi.clc.frontend.syntax import Form as TypeForm
-from sdi.clc.frontend.syntax import Function, Space, Tree, Type
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.ndrange import NDRange
@@ -171,7 +171,7 @@ def _reasons(accesses: tuple[Access, ...], table: TermTable, lines: LineMap) -> 
 
 def _may_reach(space: Space, parameter: Type) -> bool:
     pointee = parameter.element
-    if pointee is None or space in (Space.LOCAL, Space.PRIVATE):
+    if pointee is None or space in OWN_SPACES:
         return False
     return space not in (Space.GLOBAL, Space.CONSTANT) or pointee.space in (space, Space.GENERIC, Space.NONE)
 

@@ -10,7 +10,19 @@ from sdi.clc.constness import reaches_pointers
 from sdi.clc.frontend import assembly
 from sdi.clc.frontend.base_header import PTX_TARGET
 from sdi.clc.frontend.builtins import Action, action_of
-from sdi.clc.frontend.syntax import LOOPS, Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import (
+    LOOPS,
+    OWN_SPACES,
+    STEPPING,
+    Form,
+    Function,
+    NodeKind,
+    Space,
+    SyntaxNode,
+    Tree,
+    Type,
+    callee_of,
+)
 from sdi.sampling.control import JUMPS
 from sdi.sampling.expressions import Expressions
 from sdi.sampling.machine import GaveUp, Mode
@@ -19,9 +31,6 @@ from sdi.sampling.values import Value, fresh
 LONG = 1_000
 """Nodes that are visited in a call of a long function.  What computes an index has some tens of them."""
 _ADDRESSES = (Form.POINTER, Form.ARRAY, Form.FUNCTION)
-_OWN = (Space.PRIVATE, Space.LOCAL)
-"""Memory of a work-item, or of its group."""
-_STEPS = ("++", "--", "x++", "x--")
 
 
 def computes(tree: Tree, node: SyntaxNode) -> bool:
@@ -53,19 +62,20 @@ class Stores:
         match node.kind:
             case NodeKind.ASM:
                 found = assembly.read(self._tree, node)
-                outputs = [each.node for each in found.operands if each.is_written] if found else []
-                return not computes(self._tree, node) or any(each.type.space not in _OWN for each in outputs)
+                operands = found.operands if found is not None and computes(self._tree, node) else None
+                return operands is None or any(
+                    each.is_written and each.node.type.space not in OWN_SPACES for each in operands
+                )
             case NodeKind.BINARY_OPERATOR if node.operator != "=":
                 return False
-            case NodeKind.UNARY_OPERATOR if node.operator not in _STEPS:
+            case NodeKind.UNARY_OPERATOR if node.operator not in STEPPING:
                 return False
             case NodeKind.BINARY_OPERATOR | NodeKind.COMPOUND_ASSIGNMENT | NodeKind.UNARY_OPERATOR:
-                return node.operands[0].type.space not in _OWN
+                return node.operands[0].type.space not in OWN_SPACES
             case NodeKind.CALL:
                 return self._is_call_of_one(node)
-            case NodeKind.UNEXPOSED | NodeKind.OTHER if (
-                len(node.operands) > 1
-            ):  # clang's own atomic operators
+            case NodeKind.UNEXPOSED | NodeKind.OTHER if len(node.operands) > 1:
+                # clang's own atomic operators
                 return not self._tree.is_gnu_conditional(node) and any(map(_leads_out, node.operands))
             case _:
                 return False
@@ -86,7 +96,7 @@ def _leads_out(node: SyntaxNode) -> bool:
     pointee = node.type.element
     if node.type.form is not Form.POINTER:
         return False
-    return pointee is None or not (pointee.space in _OWN or pointee.const)
+    return pointee is None or not (pointee.space in OWN_SPACES or pointee.const)
 
 
 def long_functions(tree: Tree) -> frozenset[int]:
@@ -97,14 +107,18 @@ def long_functions(tree: Tree) -> frozenset[int]:
     def of_call(function: Function) -> int:
         if function.declaration not in visits:
             visits[function.declaration] = 0  # for one that calls itself
-            visits[function.declaration] = 0 if function.body is None else of_node(function.body)
+            visits[function.declaration] = 0 if function.body is None else of_body(function.body)
         return visits[function.declaration]
 
-    def of_node(node: SyntaxNode) -> int:
-        found = 1 + sum(map(of_node, node.children)) * (2 if node.kind in LOOPS else 1)
-        reference = callee_of(node) if node.kind is NodeKind.CALL else None
-        called = None if reference is None else tree.functions.get(reference.declaration)
-        return found if called is None else found + of_call(called)
+    def of_body(body: SyntaxNode) -> int:
+        found, stack = 0, [(body, 1)]
+        while stack:
+            node, times = stack.pop()
+            reference = callee_of(node) if node.kind is NodeKind.CALL else None
+            called = None if reference is None else tree.functions.get(reference.declaration)
+            found += times * (1 + (0 if called is None else of_call(called)))
+            stack += [(child, times * (2 if node.kind in LOOPS else 1)) for child in node.children]
+        return found
 
     functions = tree.functions.values()
     return frozenset(f.declaration for f in functions if of_call(f) > LONG and not stores.are_in(f))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.clc.frontend.syntax import LOOPS, STEPPING, Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.ops import operate
 from sdi.sampling.terms import I64, TermOp, Terms
 
@@ -118,7 +118,6 @@ def variable_of(node: SyntaxNode) -> int:
 JUMPS = frozenset({NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL})
 NOT_PRIVATE = (Space.GLOBAL, Space.LOCAL, Space.CONSTANT)
 """Where private memory is not."""
-_STEPPING = ("++", "--", "x++", "x--")
 
 
 class Assigned:
@@ -139,7 +138,7 @@ class Assigned:
                 is_assignment = each.kind is NodeKind.COMPOUND_ASSIGNMENT or (
                     each.kind is NodeKind.BINARY_OPERATOR and each.operator == "="
                 )
-                if is_assignment or (each.kind is NodeKind.UNARY_OPERATOR and each.operator in _STEPPING):
+                if is_assignment or (each.kind is NodeKind.UNARY_OPERATOR and each.operator in STEPPING):
                     name = variable_of(each.children[0])
                     found.add(name)
                     is_through |= not name and each.children[0].type.space not in NOT_PRIVATE

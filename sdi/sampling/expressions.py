@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
 from sdi.sampling.calls import Builtins
 from sdi.sampling.constants import Constants
+from sdi.sampling.control import NOT_PRIVATE
 from sdi.sampling.floats import keeps_number
 from sdi.sampling.layout import Layouts
 from sdi.sampling.machine import GaveUp, Machine, Mode
@@ -170,7 +171,7 @@ class Expressions:
         machine.touch(anywhere, space, Mode.READ, 1, node.begin, is_definite=False)
         if is_written:
             machine.touch(anywhere, space, Mode.WRITE, 1, node.begin, is_definite=False)
-        elif space not in (Space.LOCAL, Space.GLOBAL, Space.CONSTANT):
+        elif space not in NOT_PRIVATE:
             machine.overwrite(value)
 
     # -- operators -------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from sdi.atomics import Update
-from sdi.clc.frontend.syntax import Space, SyntaxNode
+from sdi.clc.frontend.syntax import OWN_SPACES, Space, SyntaxNode
 from sdi.sampling.cases import cases
+from sdi.sampling.control import NOT_PRIVATE
 from sdi.sampling.floats import Floats
 from sdi.sampling.terms import I32, I64, TermOp, Terms
 from sdi.sampling.values import PRIVATE_MEMORY, PointerValue, Value, declaration_of, joined
@@ -188,9 +189,9 @@ class Machine:
         """Note an access of ``nbytes`` at ``pointer``."""
         if self.dead:
             return
-        if mode is Mode.WRITE and space not in (Space.LOCAL, Space.GLOBAL, Space.CONSTANT):
+        if mode is Mode.WRITE and space not in NOT_PRIVATE:
             self.overwrite(pointer)
-        if space in (Space.LOCAL, Space.PRIVATE):
+        if space in OWN_SPACES:
             return
         if not isinstance(pointer, PointerValue):
             self.unknown.append(UnknownAccess(space, mode, at))

@@ -121,12 +121,8 @@ NO_TYPE = Type(Form.OTHER, "", "", 0, Space.NONE, False, False, False, False, No
 def _component(of: Type, vector: SyntaxNode, begin: int, end: int) -> Type:
     """The type of components of a vector: libclang does not say where those of ``*p`` are."""
     whole = vector.type
-    if (
-        whole.form is not Form.VECTOR
-        or of.space is not Space.NONE
-        or vector.begin != begin
-        or vector.end == end
-    ):
+    is_component = whole.form is Form.VECTOR and vector.begin == begin and vector.end < end
+    if not is_component or of.space is not Space.NONE:
         return of
     return replace(of, space=whole.space, const=whole.const, volatile=whole.volatile)
 
@@ -363,14 +359,8 @@ class TreeBuilder:
 
     def _vector_of(self, node: SyntaxNode, end: int) -> SyntaxNode:
         """The vector ``*p`` of components ``p->xy`` that end there, of which libclang has ``p`` only."""
-        vector = node.type.element
-        if (
-            node.type.form not in (Form.POINTER, Form.ARRAY)
-            or vector is None
-            or vector.form is not Form.VECTOR
-        ):
-            return node
-        if b"->" not in self.text[node.end : end]:
+        vector = node.type.element if node.type.form in (Form.POINTER, Form.ARRAY) else None
+        if vector is None or vector.form is not Form.VECTOR or b"->" not in self.text[node.end : end]:
             return node
         return SyntaxNode(NodeKind.UNARY_OPERATOR, "", vector, node.begin, node.end, (node,), operator="*")
 

@@ -67,6 +67,8 @@ class NodeKind(IntEnum):
 
 
 LOOPS = frozenset({NodeKind.WHILE, NodeKind.DO, NodeKind.FOR})
+STEPPING = ("++", "--", "x++", "x--")
+"""Operators that change their operand."""
 WAYS_OUT = frozenset({NodeKind.RETURN, NodeKind.BREAK, NodeKind.CONTINUE})
 LEAVES = frozenset(
     {
@@ -98,6 +100,10 @@ class Space(Enum):
     CONSTANT = 3
     PRIVATE = 4
     GENERIC = 5
+
+
+OWN_SPACES = (Space.PRIVATE, Space.LOCAL)
+"""Memory of a work-item, or of its group."""
 
 
 class Form(Enum):
