@@ -148,6 +148,7 @@ static int move(struct sdi_player *p, struct recording *r, struct node *node, co
         op->from = op->size[0] + pieces[i].source;
         op->to = op->size[1] + pieces[i].target;
         op->nbytes = pieces[i].nbytes;
+        op->took_ns = 0; /* each time it is another one */
         op->block_nbytes += op->nbytes; /* for Python, which counts them */
         int status = recording_perform(p, r, op, node, NULL);
         if (status)

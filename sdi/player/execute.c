@@ -215,7 +215,7 @@ static void take_bytes(struct sdi_player *p, const struct recording *r, struct n
 }
 
 /* Give one operation to its lane, behind what it has to follow; a driver's error. */
-int recording_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct node *node,
+int recording_perform(struct sdi_player *p, struct recording *r, struct op *op, struct node *node,
                       const char *record)
 {
     const unsigned lane = lane_of(p, op, node->queue);
@@ -288,7 +288,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     if (r->client == CLIENT_WRITES)
         take_bytes(p, r, node, record);
     for (uint32_t i = 0; i < num_ops && status == 0; i++) {
-        const struct op *op = &r->ops[i];
+        struct op *op = &r->ops[i];
         const unsigned lane = lane_of(p, op, node->queue);
         uint64_t needs[LANES_MAX];
         if (r->num_together && i == groups[1].first) {

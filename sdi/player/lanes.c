@@ -4,6 +4,12 @@
 #include <sched.h>
 #include <string.h>
 
+/* An event takes a GPU 3 us.  Operations that each take less than EACH share one while they take less than ROW together, and
+ * are few; each is timed by itself again after so often. */
+#define UNMARKED_EACH_NS UINT64_C(40000)
+#define UNMARKED_ROW_NS UINT64_C(100000)
+enum { UNMARKED_ROW = 7, UNMARKED_OFTEN = 63 };
+
 int lane_enter(struct sdi_player *p, const struct lane *lane)
 {
     if (p->current == lane->context)
@@ -105,6 +111,36 @@ static int record_event(struct sdi_player *p, struct lane *lane, bool is_timed, 
     return status;
 }
 
+/* A mark behind an operation with times, and behind those before it that have no event of their own. */
+static struct mark *put_timed(struct lane *lane, void *event, void *begin, uint64_t recorded, const struct unmarked *last)
+{
+    struct mark *mark = lane_put_mark(lane, event, begin, last->node, last->op);
+    mark->recorded = recorded;
+    mark->given_ns = last->given_ns;
+    mark->usual_ns = last->usual_ns;
+    mark->num_unmarked = lane->num_open;
+    lane->num_open = 0;
+    lane->open_ns = 0;
+    return mark;
+}
+
+/* Have an event behind operations that have none yet; a driver's error. */
+int lane_close(struct sdi_player *p, unsigned number)
+{
+    struct lane *lane = &p->lanes[number];
+    void *event = NULL;
+    uint64_t recorded = 0;
+    if (!lane->num_open)
+        return 0;
+    int status = record_event(p, lane, true, &event, &recorded);
+    if (status == 0) {
+        const struct unmarked last = *lane_unmarked_at(lane, --lane->num_unmarked);
+        lane->num_open--;
+        put_timed(lane, event, NULL, recorded, &last);
+    }
+    return status;
+}
+
 /* Have an event behind the last operation. */
 int lane_mark(struct sdi_player *p, unsigned number)
 {
@@ -117,6 +153,8 @@ int lane_mark(struct sdi_player *p, unsigned number)
     }
     if (lane->driver != DRIVER_CUDA || lane->reached == lane->issued)
         return 0;
+    if (lane->num_open)
+        return lane_close(p, number);
     if (lane->num_marks && lane_mark_at(lane, lane->num_marks - 1)->number == lane->issued)
         return 0;
     void *event = NULL;
@@ -156,6 +194,9 @@ int lane_wait(struct sdi_player *p, unsigned number, unsigned other, uint64_t wa
             high = middle;
     }
     struct mark *mark = lane_mark_at(before, low);
+    status = lane_close(p, number); /* what comes before does not take the time of the wait */
+    if (status)
+        return status;
     struct call call = {.kind = CALL_WAIT, .object = mark->event, .from = other % p->num_members, .after = mark->recorded};
     status = issue_call(p, number, &call, NULL);
     if (status)
@@ -272,19 +313,56 @@ static bool follows(struct lane *lane)
     return last && last->node && last->number == lane->issued && lane->waited <= lane->issued;
 }
 
+/* CUDA: whether an operation's times may be guessed from what it usually takes and when it and its neighbours ended. */
+static bool may_be_unmarked(struct lane *lane, const struct op *op)
+{
+    const bool has_before = lane->num_open || (lane->num_marks ? follows(lane) : lane->anchor && lane->waited <= lane->issued);
+    return has_before && op->took_ns && op->unmarked < UNMARKED_OFTEN && lane->num_unmarked < UNMARKED_MAX;
+}
+
+/* CUDA: an operation goes to the driver whose times a profile wants, which many short ones must not double. */
+static int perform_unmarked(struct sdi_player *p, unsigned number, struct recording *r, struct op *op, const char *record,
+                            uint32_t node)
+{
+    struct lane *lane = &p->lanes[number];
+    const struct unmarked own = {node, (uint32_t)(op - r->ops), sdi_player_now(), op->took_ns};
+    void *event = NULL;
+    uint64_t recorded = 0;
+    int status = cuda_perform(p, r, op, number, record);
+    if (status)
+        return status;
+    lane->issued++;
+    op->unmarked++;
+    const uint64_t row_ns = lane->open_ns + op->took_ns;
+    if (op->took_ns < UNMARKED_EACH_NS && row_ns < UNMARKED_ROW_NS && lane->num_open < UNMARKED_ROW) {
+        *lane_unmarked_at(lane, lane->num_unmarked++) = own;
+        lane->num_open++;
+        lane->open_ns = row_ns;
+        return 0;
+    }
+    status = record_event(p, lane, true, &event, &recorded);
+    if (status == 0)
+        put_timed(lane, event, NULL, recorded, &own);
+    return status;
+}
+
 /* Give an operation to its lane; a driver's error.  `node`: + 1, the command that wants its times, or 0; `exact`: somebody
  * learns from them. */
-int lane_perform(struct sdi_player *p, unsigned number, const struct recording *r, const struct op *op,
-                 const char *record, uint32_t node, bool exact)
+int lane_perform(struct sdi_player *p, unsigned number, struct recording *r, struct op *op, const char *record,
+                 uint32_t node, bool exact)
 {
     struct lane *lane = &p->lanes[number];
     if (lane->driver == DRIVER_OPENCL)
         return opencl_perform(p, r, op, lane, record, node);
+    if (node && !exact && may_be_unmarked(lane, op))
+        return perform_unmarked(p, number, r, op, record, node);
     void *begin = NULL, *end = NULL;
     uint64_t recorded = 0;
+    int status = lane_close(p, number);
     const uint64_t beside = node ? lane_beside(p, number) : 0;
-    const uint64_t given_ns = node ? sdi_player_now() : 0;
-    int status = node && (exact || !follows(lane)) ? record_event(p, lane, true, &begin, &recorded) : 0;
+    const struct unmarked own = {node, (uint32_t)(op - r->ops), node ? sdi_player_now() : 0, op->took_ns};
+    if (status == 0 && node && (exact || !follows(lane)))
+        status = record_event(p, lane, true, &begin, &recorded);
     if (status)
         return status;
     status = cuda_perform(p, r, op, number, record);
@@ -296,10 +374,8 @@ int lane_perform(struct sdi_player *p, unsigned number, const struct recording *
     if (begin && status) {
         drop_event(p, lane, begin, true, recorded);
     } else if (node && !status) {
-        struct mark *mark = lane_put_mark(lane, end, begin, node, (uint32_t)(op - r->ops));
-        mark->recorded = recorded;
-        mark->beside = beside;
-        mark->given_ns = given_ns;
+        op->unmarked = 0;
+        put_timed(lane, end, begin, recorded, &own)->beside = beside;
     }
     return status;
 }
@@ -334,6 +410,10 @@ static void reach(struct sdi_player *p, struct lane *lane, unsigned marks)
         const struct mark *mark = lane_mark_at(lane, n);
         if (mark->node)
             node_told_of(p, &p->nodes[mark->node - 1]);
+        for (unsigned u = 0; u < mark->num_unmarked; u++)
+            node_told_of(p, &p->nodes[lane_unmarked_at(lane, u)->node - 1]);
+        lane->first_unmarked = (lane->first_unmarked + mark->num_unmarked) % UNMARKED_MAX;
+        lane->num_unmarked -= mark->num_unmarked;
         drop_mark(p, lane, mark);
     }
     lane->first = (lane->first + marks) % MARKS_MAX;

@@ -96,7 +96,7 @@ class PlayerOp(ctypes.Structure):
     between GPUs the context of the target, ``other``: of the source.  ``to``, ``from_``: addresses, or
     offsets in OpenCL buffers; ``near``, ``near_other``: where these buffers begin in this process, 0 where
     they are not in its memory.  Of what an attempt moves ``size`` is where its source and target begin.
-    ``took_ns``: what C has seen it take; 0: nothing yet.
+    ``took_ns``: what C has seen it take; 0: nothing yet.  ``unmarked``: how often it had no event since then.
     """
 
     _fields_ = _fields(
@@ -105,7 +105,7 @@ class PlayerOp(ctypes.Structure):
         "void* object other",
         "u64 size[3] local[3]",
         "u32 shared dim",
-        "u64 block_at block_nbytes to from_ nbytes near near_other took_ns",
+        "u64 block_at block_nbytes to from_ nbytes near near_other took_ns unmarked",
     )
 
 

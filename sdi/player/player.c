@@ -315,6 +315,9 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             return SDI_FAILED;
         }
     int why = play(p, may_play);
+    for (unsigned l = 0; l < p->num_lanes; l++)
+        if (why != SDI_FAILED && why != SDI_MEASURED && lane_close(p, l))
+            why = SDI_FAILED;
     if (why == SDI_FAILED && p->attempt)
         attempt_fails(p);
     if (why == SDI_MEASURED)
@@ -406,14 +409,21 @@ API void sdi_player_handed_over(struct sdi_player *p, uint32_t num_segments)
     for (uint32_t n = 0; n < NODES_MAX && p->num_untold; n++) /* counted anew */
         p->nodes[n].untold = 0;
     p->num_untold = 0;
-    for (unsigned l = 0; l < p->num_lanes; l++)
-        for (unsigned n = 0; n < p->lanes[l].num_marks; n++) {
-            struct mark *mark = lane_mark_at(&p->lanes[l], n);
+    for (unsigned l = 0; l < p->num_lanes; l++) {
+        struct lane *lane = &p->lanes[l];
+        for (unsigned n = 0; n < lane->num_marks; n++) {
+            struct mark *mark = lane_mark_at(lane, n);
             if (!p->log)
                 mark->node = 0;
             else if (mark->node)
                 p->num_untold += !p->nodes[mark->node - 1].untold++;
         }
+        lane->num_unmarked -= lane->num_open; /* where a driver has failed */
+        lane->num_open = 0;
+        lane->open_ns = 0;
+        for (unsigned n = 0; n < lane->num_unmarked; n++)
+            p->num_untold += !p->nodes[lane_unmarked_at(lane, n)->node - 1].untold++;
+    }
     for (unsigned n = 0; n < p->num_queues; n++) {
         struct queue *q = &p->queues[n];
         while (q->first) {

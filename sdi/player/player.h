@@ -17,7 +17,7 @@
 #include "sdi_player.h" /* what is shared with Python, from library.py */
 #include "sdi_wire.h"
 
-enum { MARKS_MAX = 1024, SPARE_MAX = 64, QUEUES_MAX = 64, BUCKETS = 1 << 12, FORMS = 1 << 10, OPS_COUNT = SDI_OPS_COUNT };
+enum { MARKS_MAX = 1024, UNMARKED_MAX = 512, SPARE_MAX = 64, QUEUES_MAX = 64, BUCKETS = 1 << 12, FORMS = 1 << 10, OPS_COUNT = SDI_OPS_COUNT };
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 
@@ -108,17 +108,25 @@ struct own_copy {
 /* An event behind operation `number` of a lane.  `recorded`, `awaited`: the calls that record it, and that have others wait
  * for it last; 0: the player has made them itself.  `node`: + 1, the command that wants its times; 0: none does; `op`: which
  * of its operations it is.  CUDA: the events of a node's have times; `begin`: the one before the operation, without which it
- * began when the one before it had ended, or when it was `given_ns`.  OpenCL: without an event it is `copy`, which the driver
- * was not given. */
+ * began when the one before it had ended, or when it was `given_ns`; `num_unmarked`: so many just before it have no event.
+ * OpenCL: without an event it is `copy`, which the driver was not given. */
 struct mark {
     struct own_copy copy;
     uint64_t number, recorded, awaited;
+    uint32_t num_unmarked;
     uint32_t launch; /* OpenCL launches: a recording + 1, which may be gone; 0: it is none */
     void *event, *begin;
     uint32_t node, op;
     uint64_t beside; /* `lane_beside` when it was issued */
     uint64_t given_ns; /* CUDA, where somebody wants its times */
     uint64_t took_ns, before_ns; /* once it is complete; so long before the last one of its lane that is it ended */
+    uint64_t usual_ns;           /* what its operation takes; 0: not known */
+};
+
+/* CUDA: a short operation with times but without an event, as that would take as long: the next mark's event is behind it. */
+struct unmarked {
+    uint32_t node, op;
+    uint64_t given_ns, usual_ns; /* as in `struct mark` */
 };
 
 /* One stream or in-order queue.  Lane s * num_members + m is stream s of member m; Python's own is the first one of
@@ -132,6 +140,9 @@ struct lane {
     uint64_t waited; /* CUDA: what it was given when it was last made to wait, + 1 */
     struct mark marks[MARKS_MAX];
     unsigned first, num_marks;
+    struct unmarked unmarked[UNMARKED_MAX];
+    unsigned first_unmarked, num_unmarked, num_open; /* open: those behind the last mark */
+    uint64_t open_ns;                                /* what these take */
     struct spare {
         struct {
             void *event;
@@ -339,6 +350,11 @@ static inline struct mark *lane_mark_at(struct lane *lane, unsigned n)
     return &lane->marks[(lane->first + n) % MARKS_MAX];
 }
 
+static inline struct unmarked *lane_unmarked_at(struct lane *lane, unsigned n)
+{
+    return &lane->unmarked[(lane->first_unmarked + n) % UNMARKED_MAX];
+}
+
 static inline struct mark *lane_put_mark(struct lane *lane, void *event, void *begin, uint32_t node, uint32_t op)
 {
     struct mark *mark = lane_mark_at(lane, lane->num_marks++);
@@ -390,10 +406,11 @@ void input_begin(struct sdi_player *);
 
 int lane_enter(struct sdi_player *, const struct lane *);
 int lane_wait(struct sdi_player *, unsigned lane, unsigned other, uint64_t number);
-int lane_perform(struct sdi_player *, unsigned lane, const struct recording *, const struct op *, const char *record,
+int lane_perform(struct sdi_player *, unsigned lane, struct recording *, struct op *, const char *record,
                  uint32_t node, bool exact);
 int lane_mark(struct sdi_player *, unsigned lane);
 int lane_mark_behind(struct sdi_player *, unsigned lane, uint64_t number);
+int lane_close(struct sdi_player *, unsigned lane);
 int lane_poll(struct sdi_player *, unsigned lane);
 void lanes_free(struct sdi_player *);
 #define BUSY UINT64_MAX
@@ -448,7 +465,7 @@ bool recording_awaits_copies(const struct sdi_player *p, const struct recording 
 bool recording_awaits_client(const struct sdi_player *p, const struct recording *r);
 bool recording_may_execute(struct sdi_player *p, const struct recording *r);
 int recording_execute(struct sdi_player *p, struct recording *r, struct node *node, const char *record);
-int recording_perform(struct sdi_player *p, const struct recording *r, const struct op *op, struct node *node,
+int recording_perform(struct sdi_player *p, struct recording *r, struct op *op, struct node *node,
                       const char *record);
 bool recording_may_move(const struct sdi_player *p, const struct recording *r);
 void recording_counts(struct sdi_player *p, struct recording *r, struct node *node, int status);

@@ -6,7 +6,7 @@
 
 enum { KEEP_NS = 20000000 }; /* so long it is kept back: what a service that is killed can lose */
 
-enum { IN_FLIGHT_MAX = 2 * NODES_MAX + LANES_MAX * MARKS_MAX + 64 };
+enum { IN_FLIGHT_MAX = 2 * NODES_MAX + LANES_MAX * (MARKS_MAX + UNMARKED_MAX) + 64 };
 
 /* So many lines are kept before Python is asked to read them: behind these there is room for all that is in flight, as
  * commands and operations are told of when they end. */

@@ -35,26 +35,39 @@ bool reports_are_due(const struct sdi_player *p)
            && (p->report_soon || p->num_reports >= KEPT_MOST || sdi_player_now() - p->report_since_ns > KEPT_NS);
 }
 
-static void tell(struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
+/* The recording of a command that is in flight; one that Python finishes may have lost its own. */
+static struct recording *recording_of(struct sdi_player *p, const struct node *node)
 {
-    struct node *node = &p->nodes[mark->node - 1];
-    struct recording *r = node->untold ? NULL : &p->recordings[node->recording]; /* it may be gone */
-    const bool counts = r && op_counts(r, &r->ops[mark->op]);
-    if (node->is_measured && counts)
-        report(p, lane, mark, began_ns, ended_ns);
-    if (node->is_surveyed && counts)
-        streams_surveyed(r, &r->ops[mark->op], ended_ns - began_ns);
+    return node->untold ? NULL : &p->recordings[node->recording];
+}
+
+/* When operation `op` of a command ran. */
+static void tell_node(struct sdi_player *p, struct node *node, uint32_t op, uint64_t began_ns, uint64_t ended_ns)
+{
+    const struct recording *r = recording_of(p, node);
     if (began_ns < node->submitted_ns)
         began_ns = node->submitted_ns;
     if (ended_ns < began_ns)
         ended_ns = began_ns;
-    profile_operation(p, node, mark->op, began_ns, ended_ns);
-    if (!node->is_timed || !counts)
+    profile_operation(p, node, op, began_ns, ended_ns);
+    if (!node->is_timed || !r || !op_counts(r, &r->ops[op]))
         return;
     if (!node->ended_ns || began_ns < node->began_ns)
         node->began_ns = began_ns;
     if (ended_ns > node->ended_ns)
         node->ended_ns = ended_ns;
+}
+
+static void tell(struct sdi_player *p, const struct lane *lane, const struct mark *mark, uint64_t began_ns, uint64_t ended_ns)
+{
+    struct node *node = &p->nodes[mark->node - 1];
+    struct recording *r = recording_of(p, node);
+    const bool counts = r && op_counts(r, &r->ops[mark->op]);
+    if (node->is_measured && counts)
+        report(p, lane, mark, began_ns, ended_ns);
+    if (node->is_surveyed && counts)
+        streams_surveyed(r, &r->ops[mark->op], ended_ns - began_ns);
+    tell_node(p, node, mark->op, began_ns, ended_ns);
 }
 
 /* When the driver says that an operation ran; false: it does not. */
@@ -64,7 +77,13 @@ static bool opencl_asked(struct sdi_player *p, const struct mark *mark, uint64_t
            && !p->opencl.event_times(mark->event, CL_PROFILING_COMMAND_END, sizeof *end, end, NULL);
 }
 
-/* What a launch takes: the least that the driver has said, unless that has changed. */
+/* What an operation usually takes: the least that the driver has said, unless that has changed. */
+static uint64_t usual(uint64_t before_ns, uint64_t took_ns)
+{
+    const uint64_t most = before_ns + before_ns / 8;
+    return !before_ns || took_ns < most ? took_ns : most;
+}
+
 static void learn(struct sdi_player *p, const struct mark *mark)
 {
     const bool is_there = mark->launch && mark->launch <= p->num_recordings && p->recordings[mark->launch - 1].used;
@@ -72,9 +91,7 @@ static void learn(struct sdi_player *p, const struct mark *mark)
     uint64_t start = 0, end = 0;
     if (!r || mark->op >= r->num_ops || !opencl_asked(p, mark, &start, &end))
         return;
-    struct op *op = &r->ops[mark->op];
-    const uint64_t took = end - start, most = op->took_ns + op->took_ns / 8;
-    op->took_ns = !op->took_ns || took < most ? took : most;
+    r->ops[mark->op].took_ns = usual(r->ops[mark->op].took_ns, end - start);
 }
 
 /* None ended after it was seen, or began before it was issued. */
@@ -127,6 +144,39 @@ static double cuda_took(struct sdi_player *p, struct lane *lane, unsigned n, dou
     return before < 0 || earlier <= 0 ? -1 : earlier - before;
 }
 
+static void cuda_learn(struct sdi_player *p, const struct mark *mark, uint64_t took_ns)
+{
+    struct recording *r = recording_of(p, &p->nodes[mark->node - 1]);
+    if (r && took_ns)
+        r->ops[mark->op].took_ns = usual(r->ops[mark->op].took_ns, took_ns);
+}
+
+/* Of operations that ran one after the other it is known when the first one began and the last one ended: each has its usual
+ * part of that, unless the lane had too little to do, where each but the last takes what it usually does. */
+static void cuda_divide(struct sdi_player *p, struct lane *lane, const struct mark *mark, unsigned first, uint64_t ended_ns)
+{
+    uint64_t sum = mark->usual_ns, at = lane_unmarked_at(lane, first)->given_ns;
+    for (unsigned n = 0; n < mark->num_unmarked; n++)
+        sum += lane_unmarked_at(lane, first + n)->usual_ns;
+    const uint64_t took = mark->took_ns ? mark->took_ns : sum;
+    if (at < ended_ns - took)
+        at = ended_ns - took;
+    if (at > ended_ns)
+        at = ended_ns;
+    const bool is_idle = mark->given_ns > at && ended_ns - at > sum;
+    const double part = is_idle ? 1 : (double)(ended_ns - at) / (double)sum;
+    for (unsigned n = 0; n < mark->num_unmarked; n++) {
+        const struct unmarked *one = lane_unmarked_at(lane, first + n);
+        const uint64_t given = one->given_ns < ended_ns ? one->given_ns : ended_ns;
+        const uint64_t began = at < given ? given : at, left = ended_ns - began;
+        const uint64_t own = (uint64_t)((double)one->usual_ns * part);
+        at = began + (own < left ? own : left);
+        tell_node(p, &p->nodes[one->node - 1], one->op, began, at);
+    }
+    const uint64_t given = mark->given_ns < ended_ns ? mark->given_ns : ended_ns;
+    tell(p, lane, mark, at < given ? given : at, ended_ns);
+}
+
 /* None ended after it was seen, or began before it was issued: else the clocks have drifted apart. */
 static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, void *last)
 {
@@ -145,14 +195,20 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, 
             last_ns = least;
     }
     last_ns = last_ns > now ? now : last_ns;
+    unsigned unmarked = 0;
     for (unsigned n = 0; n < marks; n++) {
         const struct mark *mark = lane_mark_at(lane, n);
         const uint64_t end = last_ns - mark->before_ns;
         uint64_t began = end - mark->took_ns;
         if (!mark->begin && began < mark->given_ns)
             began = mark->given_ns < end ? mark->given_ns : end;
-        if (mark->node)
+        if (mark->num_unmarked) {
+            cuda_divide(p, lane, mark, unmarked, end);
+        } else if (mark->node) {
+            cuda_learn(p, mark, end - began);
             tell(p, lane, mark, began, end);
+        }
+        unmarked += mark->num_unmarked;
     }
     lane->anchor_ns = last_ns;
 }

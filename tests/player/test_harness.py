@@ -54,6 +54,8 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "surveyed": 500,
         "alone": 30,
         "followed": 3000,
+        "unmarked": 2500,
+        "rows_full": 500,
     }
     assert {name: found[name] for name, count in least.items() if found[name] < count} == {}
 

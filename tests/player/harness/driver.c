@@ -41,6 +41,21 @@ static void push(struct stream *s, struct item item)
     s->items[s->num_items++] = item;
 }
 
+/* An event with times comes behind operations before which there is another one. */
+static void end_row(struct stream *s, const struct event *event)
+{
+    struct ran *first = &s->ran[s->row - 1];
+    first->in_row = s->executed - s->row + 1;
+    for (uint64_t n = s->row; n <= s->executed; n++) {
+        s->ran[n - 1].took_ns = event->executed_ns - s->before->executed_ns;
+        s->ran[n - 1].row = s->row;
+        first->row_usual_ns += s->ran[n - 1].usual_ns;
+    }
+    first->from = s->before;
+    first->to = event;
+    first->from_ns = s->before->executed_ns;
+}
+
 static bool run_item(struct stream *s, bool all)
 {
     if (s->done >= (w.driver == DRIVER_OPENCL && !all ? s->flushed : s->num_items))
@@ -50,31 +65,27 @@ static bool run_item(struct stream *s, bool all)
         return false;
     if (item->is_wait && w.streams[item->lane].done < item->position)
         return false;
-    const struct event *before = s->before;
-    s->before = NULL;
     s->was_operation &= !item->is_wait;
     if (item->event) {
         item->event->executed_ns = harness_now();
-        if (item->event->is_timed && s->timed_op && before)
-            s->took_ns[s->timed_op - 1] = item->event->executed_ns - before->executed_ns;
+        if (item->event->is_timed && s->row && s->before)
+            end_row(s, item->event);
         s->before = item->event->is_timed ? item->event : NULL;
         s->is_end = s->was_operation;
         s->was_operation = false;
-        s->timed_op = 0;
-    } else if (!item->is_wait) { /* an operation */
-        if (item->position > s->ns_room) {
-            s->ns_room = 2 * item->position + 64;
-            s->executed_ns = realloc(s->executed_ns, s->ns_room * sizeof *s->executed_ns);
-            s->took_ns = realloc(s->took_ns, s->ns_room * sizeof *s->took_ns);
-            s->given_ns = realloc(s->given_ns, s->ns_room * sizeof *s->given_ns);
+        s->row = 0;
+    } else if (item->is_wait) {
+        s->before = NULL;
+    } else { /* an operation */
+        if (item->position > s->ran_room) {
+            s->ran_room = 2 * item->position + 64;
+            s->ran = realloc(s->ran, s->ran_room * sizeof *s->ran);
         }
-        s->executed_ns[item->position - 1] = harness_now();
-        s->took_ns[item->position - 1] = 0;
-        s->given_ns[item->position - 1] = before && s->is_end ? item->given_ns : 0;
+        s->ran[item->position - 1] = (struct ran){
+            .executed_ns = harness_now(), .given_ns = s->before && s->is_end ? item->given_ns : 0, .usual_ns = item->usual_ns};
         s->was_operation = true;
         s->executed = item->position;
-        s->before = before;
-        s->timed_op = before ? item->position : 0;
+        s->row = s->row ? s->row : s->before ? item->position : 0;
         const struct touch *touch = &item->touch;
         uint8_t *memory = w.memory[touch->segment];
         if (touch->touches && touch->writes)
@@ -131,9 +142,7 @@ void driver_reset(void)
     }
     for (unsigned l = 0; l < LANES; l++) {
         free(w.streams[l].items);
-        free(w.streams[l].executed_ns);
-        free(w.streams[l].took_ns);
-        free(w.streams[l].given_ns);
+        free(w.streams[l].ran);
     }
 }
 
@@ -201,7 +210,9 @@ static int issue(const struct planned *planned, struct stream *s)
     if (model_is_awaited(s->of))
         s->awaited = s->issued + 1;
     s->after[s->lane] = ++s->issued;
-    push(s, (struct item){.position = s->issued, .given_ns = w.threads ? harness_now() : w.now_ns, .touch = w.touch});
+    const uint64_t usual_ns = w.player->recordings[planned->of->number].ops[planned->index].took_ns;
+    push(s, (struct item){.position = s->issued, .given_ns = w.threads ? harness_now() : w.now_ns, .usual_ns = usual_ns,
+                          .touch = w.touch});
     return 0;
 }
 
@@ -399,13 +410,15 @@ static int cuda_stream_wait(void *stream, void *event, unsigned flags)
 static int cuda_event_elapsed(float *ms, void *from, void *to)
 {
     lock();
-    const struct event *first = from, *second = to;
+    struct event *first = from, *second = to;
     check_event(first);
     check_event(second);
     if (!first->is_timed || !second->is_timed || !is_complete(first) || !is_complete(second))
         broken("an event that has no time");
     *ms = (float)((double)((int64_t)second->executed_ns - (int64_t)first->executed_ns) / 1e6);
     int status = w.is_playing && one_in(200) ? CUDA_ERROR_NOT_READY : 0; /* then it is not known */
+    first->is_unknown |= status != 0;
+    second->is_unknown |= status != 0;
     unlock();
     return status;
 }
@@ -490,7 +503,7 @@ void __wrap_copy_make(struct lane *lane, struct own_copy *copy)
     copy->ended_ns = harness_now();
     copy->began_ns = copy->ended_ns - 1;
     run_item(s, true);
-    s->took_ns[item->position - 1] = 1;
+    s->ran[item->position - 1].took_ns = 1;
     w.observed[s->lane] = item->position;
     lane->num_own--;
     unlock();
@@ -611,10 +624,10 @@ static int opencl_event_times(void *event, unsigned what, size_t nbytes, void *v
     check_event(asked);
     if (!is_complete(asked) || (what != 0x1282 && what != 0x1283) || nbytes != sizeof(uint64_t) || got)
         broken("an event is asked for times that it has not got");
-    uint64_t ended = s->executed_ns[asked->operation - 1];
-    uint64_t before = asked->operation > 1 ? s->executed_ns[asked->operation - 2] : 0;
+    uint64_t ended = s->ran[asked->operation - 1].executed_ns;
+    uint64_t before = asked->operation > 1 ? s->ran[asked->operation - 2].executed_ns : 0;
     uint64_t took = 1 + (before > asked->issued_ns ? ended - before : ended - asked->issued_ns) / 2;
-    s->took_ns[asked->operation - 1] = took;
+    s->ran[asked->operation - 1].took_ns = took;
     ended += UINT64_C(5000000000) - (what == 0x1282 ? took : 0);
     memcpy(value, &ended, sizeof ended);
     unlock();

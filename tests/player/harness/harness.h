@@ -46,7 +46,7 @@ struct event {
     unsigned lane;
     uint64_t position; /* complete when so many items of the lane are */
     uint64_t after[LANES];
-    bool is_freed, has_failed, is_timed;
+    bool is_freed, has_failed, is_timed, is_unknown; /* unknown: the player was once not told when it was */
     uint64_t executed_ns, operation, issued_ns;
 };
 
@@ -63,8 +63,18 @@ struct item {
     bool is_wait;
     bool is_own; /* a copy that the player means to make itself */
     unsigned lane;
-    uint64_t position, given_ns;
+    uint64_t position, given_ns, usual_ns;
     struct touch touch;
+};
+
+/* What is known of an operation.  Those between two events with times are a row, and the first of them has the sums.
+ * `took_ns`: of the whole row; 0: there are no such events; `given_ns`: 0 where there may be something before the row. */
+struct ran {
+    uint64_t executed_ns, took_ns, given_ns, usual_ns;
+    uint64_t row, in_row; /* its first operation; how many there are */
+    const struct event *from, *to; /* which are used again */
+    uint64_t from_ns;
+    uint64_t row_usual_ns, told_ns, until_ns, num_told;
 };
 
 /* A stream or queue: `after[l]` operations of lane l are complete before what it is given next. */
@@ -76,12 +86,11 @@ struct stream {
     uint64_t issued, executed;
     uint64_t awaited; /* the last operation of which the application wants to know when it is done; 0: none */
     const struct command *of; /* the last one that was issued to it */
-    uint64_t *executed_ns, *took_ns; /* by operation; between the events with times around it, 0 where there are none */
-    uint64_t *given_ns; /* of an operation behind the event with times of the one before it; else 0 */
-    uint64_t ns_room;
-    const struct event *before; /* with times, and nothing came after it */
+    struct ran *ran; /* by operation */
+    uint64_t ran_room;
+    const struct event *before; /* with times, and only operations came after it */
     bool was_operation, is_end; /* what came last; that event came behind one */
-    uint64_t timed_op;          /* the one that came after such an event, and nothing after that; 0: none */
+    uint64_t row;               /* the first operation after that event; 0: none */
     uint64_t after[LANES];
     unsigned stalled;
 };
@@ -104,7 +113,7 @@ struct kind {
 
 struct planned {
     struct recorded *of;
-    unsigned index;
+    unsigned index, guessed; /* so often in a row it is not said by itself when it ran */
 };
 
 struct recorded {
@@ -261,7 +270,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 

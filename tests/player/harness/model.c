@@ -5,6 +5,7 @@
 
 enum {
     ROUNDING_NS = 5000, /* CUDA tells milliseconds as float */
+    GUESSED_MOST = 2 * 63, /* of two lanes, which are told of in another order */
     GIVING_NS = 1000,   /* from when the player gives an operation to when the driver has it */
 };
 
@@ -429,22 +430,58 @@ void model_told(struct command *c)
 bool model_took(const struct command *c, uint32_t op, uint64_t told)
 {
     const struct stream *s = &w.streams[c->lane_of[op]];
-    const uint64_t number = c->number_of[op], took = number && s->executed >= number ? s->took_ns[number - 1] : 0;
+    const uint64_t number = c->number_of[op], took = number && s->executed >= number ? s->ran[number - 1].took_ns : 0;
     return told <= took + ROUNDING_NS && took <= told + ROUNDING_NS;
+}
+
+/* Operations of which the driver says together how long they ran have run one after the other, and where they were all there
+ * before the first one began each has had its usual part of that. */
+static void check_row(const struct command *c, uint32_t op, const struct stream *s, uint64_t began_ns, uint64_t ended_ns)
+{
+    const uint64_t number = c->number_of[op], told = ended_ns - began_ns;
+    if (++c->as->planned[op].guessed > GUESSED_MOST)
+        broken("operation %u of command %lu was not timed by itself for too long", op, (unsigned long)c->id);
+    struct ran *own = &s->ran[number - 1], *first = &s->ran[own->row - 1];
+    const struct ran *last = &s->ran[own->row + first->in_row - 2];
+    const bool is_known = !first->from->is_unknown && !first->to->is_unknown;
+    counted[UNMARKED]++;
+    if (began_ns + 1 < first->until_ns)
+        broken("operation %u of command %lu began before the one before it ended", op, (unsigned long)c->id);
+    first->until_ns = ended_ns;
+    first->told_ns += told;
+    first->num_told++;
+    if (!is_known)
+        return;
+    if (first->told_ns > first->took_ns + ROUNDING_NS)
+        broken("operations up to %u of command %lu took %lu ns, not %lu", op, (unsigned long)c->id,
+               (unsigned long)first->took_ns, (unsigned long)first->told_ns);
+    if (!last->given_ns || last->given_ns > first->from_ns)
+        return;
+    const double usual = (double)own->usual_ns / (double)first->row_usual_ns * (double)first->took_ns;
+    if ((double)told > usual + ROUNDING_NS || usual > (double)told + ROUNDING_NS)
+        broken("operation %u of command %lu took %lu ns, not %.0f as usual", op, (unsigned long)c->id, (unsigned long)told, usual);
+    counted[ROWS_FULL] += number == own->row + first->in_row - 1;
 }
 
 /* It ran as long as the driver says; or less, where it began no earlier than it was given. */
 static void check_took(const struct command *c, uint32_t op, uint64_t began_ns, uint64_t ended_ns)
 {
     const struct stream *s = &w.streams[c->lane_of[op]];
-    const uint64_t number = c->number_of[op], took = s->executed >= number ? s->took_ns[number - 1] : 0, told = ended_ns - began_ns;
-    const bool is_less = s->executed >= number && began_ns <= s->given_ns[number - 1];
-    counted[FOLLOWED] += !w.has_failed && s->executed >= number && s->given_ns[number - 1];
+    const uint64_t number = c->number_of[op], took = s->executed >= number ? s->ran[number - 1].took_ns : 0, told = ended_ns - began_ns;
+    const uint64_t given_ns = s->executed >= number ? s->ran[number - 1].given_ns : 0;
+    const bool is_less = s->executed >= number && began_ns <= given_ns;
+    counted[FOLLOWED] += !w.has_failed && given_ns;
+    if (!w.has_failed && !w.threads && began_ns + GIVING_NS < given_ns)
+        broken("operation %u of command %lu began before it was given", op, (unsigned long)c->id);
+    if (took && s->ran[number - 1].row && s->ran[s->ran[number - 1].row - 1].in_row > 1) {
+        if (!w.has_failed && !w.threads)
+            check_row(c, op, s, began_ns, ended_ns);
+        return;
+    }
+    c->as->planned[op].guessed = 0;
     if (!w.has_failed && told && (told > took + ROUNDING_NS || (took > told + ROUNDING_NS && !is_less)))
         broken("operation %u of command %lu took %lu ns, not %lu", op, (unsigned long)c->id, (unsigned long)took,
                (unsigned long)told);
-    if (!w.has_failed && !w.threads && told && s->executed >= number && began_ns + GIVING_NS < s->given_ns[number - 1])
-        broken("operation %u of command %lu began before it was given", op, (unsigned long)c->id);
 }
 
 /* The player says when an operation ran: once, when it is done, and as the driver says. */
@@ -595,7 +632,7 @@ static void check_duration(const struct command *c)
         lane += w.num_members;
     if (lane >= w.num_lanes || (op->kind != OP_LAUNCH && c->op == SDI_OP_NDRANGE))
         return;
-    const uint64_t took = w.streams[lane].took_ns[c->own[lane] - 1], told = c->ended_ns - c->started_ns;
+    const uint64_t took = w.streams[lane].ran[c->own[lane] - 1].took_ns, told = c->ended_ns - c->started_ns;
     if (!took)
         broken("nobody asked how long command %lu took", (unsigned long)c->id);
     if (told > took + ROUNDING_NS)
@@ -630,7 +667,7 @@ static void check_times(const struct command *c)
     if (c->submitted_ns > c->started_ns || c->started_ns > c->ended_ns)
         broken("times of command %lu don't rise", (unsigned long)c->id);
     for (unsigned l = 0; c->is_played && !is_timed && l < w.num_lanes; l++)
-        if (c->over[l] && w.streams[l].executed_ns[c->over[l] - 1] > c->ended_ns)
+        if (c->over[l] && w.streams[l].ran[c->over[l] - 1].executed_ns > c->ended_ns)
             broken("command %lu was complete before operation %lu of lane %u", (unsigned long)c->id,
                    (unsigned long)c->over[l], l);
     int before = c->before;

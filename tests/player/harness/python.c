@@ -153,7 +153,7 @@ static void record(struct kind *kind, const struct command *c)
     const bool is_together = kind->op == SDI_OP_NDRANGE && one_in(4); /* its launches use the client's bytes */
     for (unsigned n = 0; n < ops; n++) {
         struct op *op = &r->ops[n];
-        r->planned[n] = (struct planned){r, n};
+        r->planned[n] = (struct planned){.of = r, .index = n};
         op->lane = below(w.num_members);
         op->first_access = g->num_accesses;
         op->object = &r->planned[n];
