@@ -29,18 +29,20 @@ def told(program: cl.Program) -> tuple[list[str], list[int]]:
 
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
-    """Ask a program from source with and without the option, one from a binary, and one that was linked."""
+    """Ask a program from source with and without the option, two from a binary, and one that was linked."""
     found: dict[str, Array] = {}
     for number, options in enumerate(OPTIONS):
         program = cl.Program(ctx, SOURCE)
         program.build(options, cache_dir=False)
-        names, answers = told(program)
+        names, _ = told(program)
         if options in OPTIONS[1:3]:
             assert names == ["data", "float*", "count", "int", "scratch", "uchar*"]
         again = cl.Program(ctx, ctx.devices, program.binaries).build()
+        asked = cl.Program(ctx, ctx.devices, program.binaries).build(OPTIONS[1])
         part = cl.Program(ctx, SOURCE)
         part.compile(options.split())
         linked = cl.link_program(ctx, [part])
-        for what, answer in {"source": answers, "binary": told(again)[1], "linked": told(linked)[1]}.items():
+        kinds = {"source": program, "binary": again, "binary, asked": asked, "linked": linked}
+        for what, answer in {what: told(kind)[1] for what, kind in kinds.items()}.items():
             found[f"{what} {number}"] = np.array(answer, np.int64)
     return found

@@ -19,6 +19,7 @@ struct work {
     bool *listed; /* which of the program's targets it is for */
     struct job *jobs;
     cl_uint num_jobs;
+    const char *asked; /* the options of the call, also where those of a binary stay; NULL: of none, or of a link */
     void (*notify)(cl_program, void *);
     void *data;
 };
@@ -228,6 +229,17 @@ static bool is_same_work(cl_device_id a, cl_device_id b, cl_uint num, const cl_p
     return true;
 }
 
+/* Whether a word of the options asks for argument information. */
+static bool asks_for_argument_info(const char *options)
+{
+    static const char WORD[] = "-cl-kernel-arg-info", BETWEEN[] = " \t\n\v\f\r\"'"; /* and the final NUL */
+    size_t nbytes = sizeof WORD - 1;
+    for (const char *at = options; at && (at = strstr(at, WORD)); at += nbytes)
+        if ((at == options || memchr(BETWEEN, at[-1], sizeof BETWEEN)) && memchr(BETWEEN, at[nbytes], sizeof BETWEEN))
+            return true;
+    return false;
+}
+
 /* A job for devices for which the program has had `before`. */
 static bool new_job(struct job *job, const struct sdi_build *before, const char *options, bool from_binary)
 {
@@ -277,6 +289,7 @@ static cl_int begin(struct work *work, const char *options, cl_uint num_inputs, 
         ok = new_job(job_of[i], target->build, options ? options : target->build->options, from_binary);
         if (!ok)
             break;
+        job_of[i]->build->tells_arguments = asks_for_argument_info(work->asked);
         first_of[work->num_jobs++] = target;
         if (num_inputs)
             write_link(job_of[i], target->device, num_inputs, inputs, from_binary);
@@ -347,6 +360,7 @@ cl_int sdi_clBuildProgram(cl_program program, cl_uint num_devices, const cl_devi
         .program = program,
         .op = from_binary ? SDI_OP_LINK : SDI_OP_BUILD,
         .type = CL_PROGRAM_BINARY_TYPE_EXECUTABLE,
+        .asked = options,
         .notify = notify,
         .data = data,
     };

@@ -338,17 +338,6 @@ cl_int sdi_clGetKernelInfo(cl_kernel kernel, cl_uint param, size_t size, void *v
     }
 }
 
-/* Whether a word of the options asks for argument information. */
-static bool asks_for_argument_info(const char *options)
-{
-    static const char WORD[] = "-cl-kernel-arg-info", BETWEEN[] = " \t\n\v\f\r\"'"; /* and the final NUL */
-    size_t nbytes = sizeof WORD - 1;
-    for (const char *at = options; at && (at = strstr(at, WORD)); at += nbytes)
-        if ((at == options || memchr(BETWEEN, at[-1], sizeof BETWEEN)) && memchr(BETWEEN, at[nbytes], sizeof BETWEEN))
-            return true;
-    return false;
-}
-
 cl_int sdi_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_uint param, size_t size, void *value,
                               size_t *size_ret)
 {
@@ -356,8 +345,8 @@ cl_int sdi_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_uint param, si
         return CL_INVALID_KERNEL;
     if (index >= kernel->table->num_args)
         return CL_INVALID_ARG_INDEX;
-    /* A program is not built again while it has kernels: its options stay. */
-    if (kernel->program->origin != SDI_FROM_SOURCE || !asks_for_argument_info(sdi_executable(kernel->program)->options))
+    /* A program is not built again while it has kernels. */
+    if (!sdi_executable(kernel->program)->tells_arguments)
         return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
     const struct sdi_argument *argument = &kernel->table->arguments[index];
     switch (param) {

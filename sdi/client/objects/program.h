@@ -41,6 +41,7 @@ struct sdi_build {
     char *object_code; /* what the service made and can make an executable from; or NULL */
     size_t object_nbytes;
     char *options, *log; /* or NULL */
+    bool tells_arguments;  /* what their names and types are: it was built with an option that asks for it */
     struct sdi_kernel_table *tables;
     uint32_t num_tables;
 };
