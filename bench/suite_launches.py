@@ -6,8 +6,9 @@ Each kernel of the programs below the folders (as in ``corpus.py``) is built and
 twice, and, where it repeats itself, with ``SDI_SPLIT=always`` on an image of N members (3), which the loader
 finds by the ``.icd`` file in the folder VENDORS: buffers of small numbers, scalars of two kinds.  Names that
 a program expects from its host are guessed.  Left out is what crashes, does not end, reaches behind its
-buffers, or takes images, samplers or structures by value.  Prints each buffer that differs, and exits with 1
-if there is one.  With DUMP=FOLDER the bytes are written there.  What differs may be a race of the kernel.
+buffers, or takes structures by value.  Prints each buffer that differs, and exits with 1
+if there is one, unless a work-group writes what another one reads or writes.  With DUMP=FOLDER the bytes are
+written there.
 """
 
 from __future__ import annotations
@@ -30,14 +31,19 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.corpus import programs
+from sdi.ndrange import NDRange
+from tests.sampling.recorder import Recorder
+from tests.sampling.sources import tree_of
 
 Asked = dict[str, Any]
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'|implicit declaration of function '(\w+)'")
 _UNKNOWN_TYPE = re.compile(r"unknown type name '(\w+)'")
+_VECTOR = re.compile(r"(2|3|4|8|16|)$")
 _ROUNDS = 12
 _NBYTES = 1 << 20
 _GUARD_NBYTES = (1 << 20, 1 << 23)  # before and behind a buffer of the plain driver
 _LOCAL_NBYTES = 8192
+_IMAGES = {"image1d_t": (256,), "image2d_t": (64, 64), "image3d_t": (16, 16, 16)}
 _SIZES = {1: ((384,), (64,)), 2: ((48, 16), (8, 8)), 3: ((16, 8, 6), (8, 4, 2))}
 _SCALARS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "long": "q"}
 _SCALARS |= {"ulong": "Q", "float": "f", "double": "d", "size_t": "Q", "bool": "B", "half": "e"}
@@ -53,6 +59,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--limit", type=float, default=30)
     parser.add_argument("--image", required=True, metavar="VENDORS")
     arguments = parser.parse_args()
@@ -66,7 +73,7 @@ def main() -> int:
             for path, text in programs(root):
                 if arguments.only in str(path) and text not in seen:
                     seen.add(text)
-                    counted += _compare(plain, split, path, text)
+                    counted += _compare(plain, split, path, text, arguments.define)
     finally:
         plain.end()
         split.end()
@@ -74,10 +81,10 @@ def main() -> int:
     return 1 if counted["differ"] else 0
 
 
-def _compare(plain: Worker, split: Worker, path: Path, text: str) -> Counter[str]:
+def _compare(plain: Worker, split: Worker, path: Path, text: str, defined: list[str]) -> Counter[str]:
     """One program."""
     found: Counter[str] = Counter(programs=1)
-    built = plain.ask({"path": str(path), "text": text})
+    built = plain.ask({"path": str(path), "text": text, "define": defined})
     if built is None or "kernels" not in built:
         return found + Counter({"programs not built": 1})
     for kernel in built["kernels"]:
@@ -85,8 +92,11 @@ def _compare(plain: Worker, split: Worker, path: Path, text: str) -> Counter[str
             asked = {"path": str(path), "text": text, "options": built["options"]}
             asked |= {"kernel": kernel, "variant": variant}
             first, second = (plain.ask(asked | {"guard": guard}) for guard in (1, 66))
-            if first is None or second is None or "left out" in first:
-                found[(first or {}).get("left out", "plain driver fails")] += 1
+            if first is None or second is None:
+                found["plain driver fails"] += 1
+                continue
+            if why := first.get("left out", second.get("left out")):
+                found[why] += 1
                 continue
             if first["buffers"] != second["buffers"]:
                 found["does not repeat itself, or reads behind its buffers"] += 1
@@ -96,6 +106,9 @@ def _compare(plain: Worker, split: Worker, path: Path, text: str) -> Counter[str
                 split.end()
                 third = split.ask(asked)
             if third is None or third.get("buffers") != first["buffers"]:
+                if (plain.ask(asked | {"races": 1}) or {}).get("races"):
+                    found["races between work-groups"] += 1
+                    continue
                 where = f"{path}: {kernel}, {variant}:"
                 print(where, "fails" if third is None else _told(first, third), flush=True)
                 found["differ"] += 1
@@ -187,7 +200,7 @@ def work() -> None:
 
 
 def _build(cl: Any, context: Any, asked: Asked, built: dict[tuple[str, str], Any]) -> Asked:
-    folder, guesses = Path(asked["path"]).parent, dict[str, str]()
+    folder, guesses = Path(asked["path"]).parent, dict(d.split("=", 1) for d in asked["define"])
     for _ in range(_ROUNDS):
         defines = " ".join(f"-D{n}={v}" for n, v in guesses.items())
         options = f"-cl-kernel-arg-info -I{folder} -I{folder.parent} {defines}"
@@ -196,7 +209,7 @@ def _build(cl: Any, context: Any, asked: Asked, built: dict[tuple[str, str], Any
         except cl.Error as error:
             text = str(error)
             found = {a or b: "16" for a, b in _UNDECLARED.findall(text)}
-            found |= dict.fromkeys(_UNKNOWN_TYPE.findall(text), "float")
+            found |= {name: f"float{_VECTOR.findall(name)[0]}" for name in _UNKNOWN_TYPE.findall(text)}
             if not found.keys() - guesses.keys():
                 break
             guesses |= {n: v for n, v in found.items() if n not in guesses}
@@ -212,30 +225,61 @@ def _dimensions(text: str, kernel: str) -> int:
     return 3 if re.search(r"_id\s*\(\s*2\s*\)", body) else 2 if re.search(r"_id\s*\(\s*1\s*\)", body) else 1
 
 
-def _launch(cl: Any, context: Any, queue: Any, program: Any, asked: Asked) -> Asked:
-    kernel = cl.Kernel(program, asked["kernel"])
-    device = context.devices[0]
-    sizes, local = _SIZES[_dimensions(asked["text"], asked["kernel"])]
+Argument = np.ndarray | bytes | int | str  # of a buffer its content, of local memory its size, an image
+
+
+def _arguments(cl: Any, kernel: Any, asked: Asked) -> dict[str, Argument] | None:
+    """What a kernel is given, by place, type and name; None: it takes what nobody can guess."""
+    info, spaces = cl.kernel_arg_info, cl.kernel_arg_address_qualifier
+    random = np.random.default_rng(asked["variant"])
+    found: dict[str, Argument] = {}
+    for n in range(kernel.num_args):
+        told = kernel.get_arg_info(n, info.TYPE_NAME)
+        plain = _plain(told.rstrip("*"), asked["text"])
+        value: Argument | None
+        if kernel.get_arg_info(n, info.ADDRESS_QUALIFIER) == spaces.LOCAL:
+            value = _LOCAL_NBYTES
+        elif told in _IMAGES or told == "sampler_t":
+            value = told
+        elif told.endswith("*"):
+            value = np.frombuffer(_content(plain, random), np.uint8)
+        else:
+            value = _scalar(plain, asked["variant"], random)
+        if value is None:
+            return None
+        found[f"{n} {told} {kernel.get_arg_info(n, info.NAME)}"] = value
+    return found
+
+
+def _sizes(cl: Any, kernel: Any, device: Any, asked: Asked) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Global and local."""
     wanted = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device)
     if any(wanted):
-        local, sizes = tuple(wanted), (wanted[0] * 6, wanted[1] * 2, wanted[2] * 2)
-    random = np.random.default_rng(asked["variant"])
-    buffers: dict[str, Guarded] = {}
-    for n in range(kernel.num_args):
-        info = cl.kernel_arg_info
-        space = kernel.get_arg_info(n, info.ADDRESS_QUALIFIER)
-        type_name = kernel.get_arg_info(n, info.TYPE_NAME)
-        name = f"{n} {type_name} {kernel.get_arg_info(n, info.NAME)}"
-        if space == cl.kernel_arg_address_qualifier.LOCAL:
-            kernel.set_arg(n, cl.LocalMemory(_LOCAL_NBYTES))
-        elif type_name.endswith("*"):
-            buffers[name] = Guarded(cl, context, _content(type_name[:-1], random), asked.get("guard"))
+        return (wanted[0] * 6, wanted[1] * 2, wanted[2] * 2), tuple(wanted)
+    return _SIZES[_dimensions(asked["text"], asked["kernel"])]
+
+
+def _launch(cl: Any, context: Any, queue: Any, program: Any, asked: Asked) -> Asked:
+    kernel = cl.Kernel(program, asked["kernel"])
+    arguments = _arguments(cl, kernel, asked)
+    if arguments is None:
+        return {"left out": "structures and others by value"}
+    sizes, local = _sizes(cl, kernel, context.devices[0], asked)
+    if "races" in asked:
+        return {"races": _races(asked, sizes, local, list(arguments.values()))}
+    buffers: dict[str, Guarded | Picture] = {}
+    for n, (name, value) in enumerate(arguments.items()):
+        if isinstance(value, np.ndarray):
+            buffers[name] = Guarded(cl, context, value.tobytes(), asked.get("guard"))
             kernel.set_arg(n, buffers[name].buffer)
+        elif value in _IMAGES:
+            buffers[name] = Picture(cl, context, str(value), kernel, n, asked)
+            kernel.set_arg(n, buffers[name].buffer)
+        elif value == "sampler_t":
+            modes, filters = cl.addressing_mode, cl.filter_mode
+            kernel.set_arg(n, cl.Sampler(context, False, modes.CLAMP_TO_EDGE, filters.NEAREST))
         else:
-            value = _scalar(type_name, asked["variant"], random)
-            if value is None:
-                return {"left out": "images, structures and others by value"}
-            kernel.set_arg(n, value)
+            kernel.set_arg(n, cl.LocalMemory(value) if isinstance(value, int) else value)
     cl.enqueue_nd_range_kernel(queue, kernel, sizes, local)
     told = {}
     for name, guarded in buffers.items():
@@ -246,6 +290,33 @@ def _launch(cl: Any, context: Any, queue: Any, program: Any, asked: Asked) -> As
         if folder := os.environ.get("DUMP"):
             content.tofile(Path(folder) / f"{asked['kernel']}-{asked['variant']}-{name.replace('/', '_')}")
     return {"buffers": told}
+
+
+def _races(asked: Asked, sizes: tuple[int, ...], local: tuple[int, ...], given: list[Argument]) -> bool:
+    """Whether a work-group writes bytes that another one reads or writes, as the instrumented kernel says."""
+    tree = tree_of(asked["text"], asked["options"].replace("-cl-kernel-arg-info", ""))
+    recorder = Recorder()
+    kernel = recorder.kernel(tree, "", asked["kernel"])
+    rest = (1,) * (3 - len(sizes))
+    ndrange = NDRange(len(sizes), (0, 0, 0), (*sizes, *rest), (*local, *rest))
+    arguments: list[np.ndarray | bytes | int | None] = []
+    for value in given:
+        assert not isinstance(value, str)
+        arguments.append(value.copy() if isinstance(value, np.ndarray) else value)
+    rows = recorder.run(kernel, ndrange, arguments).rows
+    for n in set(rows[:, 0].tolist()):
+        own = rows[rows[:, 0] == n]
+        least, most, written = (np.full(_NBYTES, v, np.int64) for v in (1 << 40, -1, 0))
+        for nbytes in set((own[:, 4] - own[:, 3]).tolist()):
+            some = own[own[:, 4] - own[:, 3] == nbytes]
+            at = some[:, 3, None] + np.arange(nbytes)
+            group, mode = (np.broadcast_to(some[:, c, None], at.shape) for c in (2, 1))
+            np.minimum.at(least, at, group)
+            np.maximum.at(most, at, group)
+            np.maximum.at(written, at, mode & 2)
+        if ((least < most) & (written > 0)).any():
+            return True
+    return False
 
 
 class Guarded:
@@ -266,6 +337,42 @@ class Guarded:
         self._cl.enqueue_copy(queue, content, self._whole)
         around = np.delete(content, np.s_[self._sizes[0] : self._sizes[0] + self._nbytes])
         return content[self._sizes[0] :][: self._nbytes].copy() if (around == self._guard).all() else None
+
+
+class Picture:
+    """An image of four channels of 32 bits."""
+
+    def __init__(self, cl: Any, context: Any, type_name: str, kernel: Any, number: int, asked: Asked) -> None:
+        self._cl, self._shape = cl, _IMAGES[type_name]
+        types, flags = cl.channel_type, cl.mem_flags
+        calls = set(re.findall(r"(?:read|write)_image(ui|i|f|h)", asked["text"]))
+        of = types.FLOAT if calls != {"i"} and calls != {"ui"} else None
+        of = of or (types.SIGNED_INT32 if calls == {"i"} else types.UNSIGNED_INT32)
+        access, asks = cl.kernel_arg_access_qualifier, cl.kernel_arg_info.ACCESS_QUALIFIER
+        found = kernel.get_arg_info(number, asks)
+        kinds = {access.READ_ONLY: flags.READ_ONLY, access.WRITE_ONLY: flags.WRITE_ONLY}
+        random = np.random.default_rng(number)
+        numbers = random.integers(0, 17, (*self._shape, 4))
+        content = (numbers / 16).astype(np.float32) if of == types.FLOAT else numbers.astype(np.int32)
+        self.buffer = cl.Image(
+            context,
+            kinds.get(found, flags.READ_WRITE) | flags.COPY_HOST_PTR,
+            cl.ImageFormat(cl.channel_order.RGBA, of),
+            shape=self._shape,
+            hostbuf=content,
+        )
+
+    def read(self, queue: Any) -> np.ndarray | None:
+        """Its bytes."""
+        content = np.empty((*self._shape, 4), np.int32)
+        self._cl.enqueue_copy(queue, content, self.buffer, origin=(0,) * len(self._shape), region=self._shape)
+        return content
+
+
+def _plain(type_name: str, text: str) -> str:
+    """What a name of the program's own stands for."""
+    found = re.search(rf"typedef\s+([\w ]+?)\s+{type_name}\s*;|#\s*define\s+{type_name}\s+(\w+)", text)
+    return (found[1] or found[2]).replace("unsigned ", "u") if found else type_name
 
 
 def _content(type_name: str, random: np.random.Generator) -> bytes:
