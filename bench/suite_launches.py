@@ -14,6 +14,7 @@ written there.
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import hashlib
 import json
@@ -22,6 +23,7 @@ import re
 import select
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import IO, Any
@@ -95,6 +97,8 @@ def _compare(plain: Worker, split: Worker, path: Path, text: str, defined: list[
             if first is None or second is None:
                 found["plain driver fails"] += 1
                 continue
+            if "error" in first or "error" in second:
+                plain.end()
             if why := first.get("left out", second.get("left out")):
                 found[why] += 1
                 continue
@@ -109,8 +113,9 @@ def _compare(plain: Worker, split: Worker, path: Path, text: str, defined: list[
                 if (plain.ask(asked | {"races": 1}) or {}).get("races"):
                     found["races between work-groups"] += 1
                     continue
+                first, third = (w.ask(asked | {"content": 1}) or {} for w in (plain, split))
                 where = f"{path}: {kernel}, {variant}:"
-                print(where, "fails" if third is None else _told(first, third), flush=True)
+                print(where, _told(first, third) if first and third else "fails", flush=True)
                 found["differ"] += 1
             else:
                 found["same"] += 1
@@ -118,9 +123,22 @@ def _compare(plain: Worker, split: Worker, path: Path, text: str, defined: list[
 
 
 def _told(first: Asked, third: Asked) -> str:
+    """What differs, and for floats by how much of the largest number."""
     if "buffers" not in third:
         return str(third)
-    return "differs in " + ", ".join(n for n, v in third["buffers"].items() if v != first["buffers"][n])
+    found = []
+    for name, text in third["buffers"].items():
+        if text != first["buffers"][name]:
+            found.append(name)
+            if re.search(r"float|_t$", name) and "content" in first:
+                one, other = (
+                    np.frombuffer(zlib.decompress(base64.b64decode(told["content"][name])), np.float32)
+                    for told in (first, third)
+                )
+                with np.errstate(all="ignore"):
+                    size = np.nanmax(np.abs(np.nan_to_num(one, posinf=0, neginf=0)))
+                    found[-1] += f" ({np.nanmax(np.abs(one - other)) / size:.1e} of {np.sum(one != other)})"
+    return "differs in " + ", ".join(found)
 
 
 class Worker:
@@ -281,15 +299,17 @@ def _launch(cl: Any, context: Any, queue: Any, program: Any, asked: Asked) -> As
         else:
             kernel.set_arg(n, cl.LocalMemory(value) if isinstance(value, int) else value)
     cl.enqueue_nd_range_kernel(queue, kernel, sizes, local)
-    told = {}
+    told, contents = {}, {}
     for name, guarded in buffers.items():
         content = guarded.read(queue)
         if content is None:
             return {"left out": "reaches behind its buffers"}
         told[name] = hashlib.sha256(content).hexdigest()[:16]
+        if "content" in asked:
+            contents[name] = base64.b64encode(zlib.compress(content.tobytes(), 1)).decode()
         if folder := os.environ.get("DUMP"):
             content.tofile(Path(folder) / f"{asked['kernel']}-{asked['variant']}-{name.replace('/', '_')}")
-    return {"buffers": told}
+    return {"buffers": told, "content": contents}
 
 
 def _races(asked: Asked, sizes: tuple[int, ...], local: tuple[int, ...], given: list[Argument]) -> bool:

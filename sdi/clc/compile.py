@@ -20,6 +20,8 @@ from sdi.errors import BuildError
 
 _RECURSION_LIMIT = 20_000
 _UNIVERSAL = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))")
+_GLOBAL_SAMPLER = re.compile(r"^([ \t]*(?:static[ \t]+)?)(sampler_t[ \t]+\w+[ \t]*=)", re.MULTILINE)
+"""A sampler outside of functions need not be constant for NVIDIA's compiler."""
 _LEVELS = ("a", "b", "c", "d")  # an embedded header may be named "../x.h"
 
 
@@ -130,6 +132,7 @@ def _checked(
         require_standard,
     )
     from sdi.clc.preprocess.macros import MacroError
+    from sdi.clc.preprocess.nvidia_dialect import nvidia_name
     from sdi.clc.preprocess.preprocess import preprocess
 
     dialect = dialect_of(language)
@@ -145,6 +148,8 @@ def _checked(
         extra.append("-Werror")
     definitions = Definitions(language, parsed)
     plain, failed = "", ""
+    if dialect.name == nvidia_name():
+        preamble = _GLOBAL_SAMPLER.sub(r"\1const \2", preamble)
     try:
         plain = preprocess(preamble, "<options>", folders, definitions, seen)
         plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]

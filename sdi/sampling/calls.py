@@ -85,6 +85,8 @@ class Builtins:
                 return fresh(self.terms, node.type)
             value = self._saturated(values[0], node.type) if "_sat" in name else values[0]
             return self.run.operators.converted(value, of, node.type)
+        if name == "__builtin_expect":
+            return values[0]
         if name in ("any", "all") and len(values) == 1:
             return self._signs(name, values[0], node.type)
         return fresh(self.terms, node.type)

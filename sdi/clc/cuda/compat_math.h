@@ -289,6 +289,22 @@ template<_cl_scalar T> _CL auto _cl_upsample(T a, _cl_unsigned<T> b) {
   typedef typename _cl_if<_cl_is_unsigned<T>::value, typename _cl_sized<sizeof(T)>::wide_u, typename _cl_sized<sizeof(T)>::wide_i>::type W;
   return (W)((typename _cl_sized<sizeof(T)>::wide_u)a << (8 * sizeof(T)) | b);
 }
+// clang's own, which NVIDIA's compiler has too.
+_CL long _cl___builtin_expect(long a, long) { return a; }
+_CL int _cl___builtin_popcount(unsigned a) { return _cl_popcount((int)a); }
+_CL int _cl___builtin_popcountl(_cl_ulong a) { return (int)_cl_popcount(a); }
+_CL int _cl___builtin_popcountll(_cl_ulong a) { return (int)_cl_popcount(a); }
+_CL int _cl___builtin_clz(unsigned a) { return _cl_clz((int)a); }
+_CL int _cl___builtin_clzl(_cl_ulong a) { return (int)_cl_clz(a); }
+_CL int _cl___builtin_clzll(_cl_ulong a) { return (int)_cl_clz(a); }
+_CL int _cl___builtin_ctz(unsigned a) { return _cl_ctz((int)a); }
+_CL int _cl___builtin_ctzl(_cl_ulong a) { return (int)_cl_ctz(a); }
+_CL int _cl___builtin_ctzll(_cl_ulong a) { return (int)_cl_ctz(a); }
+_CL unsigned short _cl___builtin_bswap16(unsigned short a) { return (unsigned short)(a << 8 | a >> 8); }
+_CL unsigned _cl___builtin_bswap32(unsigned a) { return a << 24 | (a & 0xff00) << 8 | (a >> 8 & 0xff00) | a >> 24; }
+_CL _cl_ulong _cl___builtin_bswap64(_cl_ulong a) {
+  return (_cl_ulong)_cl___builtin_bswap32((unsigned)a) << 32 | _cl___builtin_bswap32((unsigned)(a >> 32));
+}
 _CL_EACH1(_cl_abs) _CL_EACH1(_cl_clz) _CL_EACH1(_cl_ctz) _CL_EACH1(_cl_popcount)
 _CL_EACH2(_cl_abs_diff) _CL_EACH2(_cl_add_sat) _CL_EACH2(_cl_sub_sat) _CL_EACH2(_cl_hadd)
 _CL_EACH2(_cl_rhadd) _CL_EACH2(_cl_mul_hi) _CL_EACH2(_cl_rotate) _CL_EACH2(_cl_mul24) _CL_EACH2(_cl_upsample)

@@ -15,16 +15,17 @@ from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, PRINT_HEADER, header_part, header_text
 from sdi.clc.cuda.expressions import GRID, ExpressionWriter
 from sdi.clc.cuda.records import Records
-from sdi.clc.cuda.statements import StatementWriter
+from sdi.clc.cuda.statements import StatementWriter, space_of
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name
-from sdi.clc.frontend.syntax import Form, Function, NodeKind, SyntaxNode, callee_of
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, callee_of
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.clc.printf_text import Format
 from sdi.clc.printing import prints
 from sdi.errors import BuildError
 from sdi.ndrange import Int3
+from sdi.wire.cuda import SHARED_NBYTES
 from sdi.wire.kernels import CUDA_IMAGE
 from sdi.wire.layout import layout
 
@@ -71,7 +72,7 @@ class CudaKernel:
 
     ``is_subrange``: its last parameter is the hidden launch of sub-range text; of that the caller subtracts
     the shifts from the pointers, and puts the first global id into the grid: the kernel does neither.
-    ``prints``: it may call printf.
+    ``prints``: it may call printf.  ``local_nbytes``: of its own variables in local memory.
     """
 
     name: str
@@ -80,6 +81,7 @@ class CudaKernel:
     required_work_group_size: Int3 | None
     is_subrange: bool
     prints: bool = False
+    local_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,8 @@ class _Emitter:
             bounds = f"__launch_bounds__({required[0] * required[1] * required[2]}) "
         symbol = SYMBOL_PREFIX + _symbol_of(function)
         head = f'extern "C" __global__ void {bounds}{symbol}({", ".join(parameters)})'
+        if _local_nbytes(function.body) > SHARED_NBYTES:  # its program is built all the same
+            return f"{head} {{ __trap(); }}\n"
         body = "".join(
             self.statements.place(each) + (self._unshifted(each) or self.statements(each))
             for each in function.body.children
@@ -290,12 +294,18 @@ class _Emitter:
             required_work_group_size(self.tree, function),
             bool(function.parameters) and function.parameters[-1].name == _HIDDEN,
             prints(self.tree, function),
+            _local_nbytes(function.body),
         )
 
 
 def _symbol_of(kernel: Function) -> str:
     """The kernel's name, in ASCII: what stands before it keeps it apart from words of C++."""
     return kernel.name if re.fullmatch(r"\w+", kernel.name, re.ASCII) else safe_name(kernel.name)
+
+
+def _local_nbytes(body: SyntaxNode | None) -> int:
+    variables = (node for node in (body.walk() if body else ()) if node.kind is NodeKind.VAR_DECL)
+    return sum(node.type.nbytes for node in variables if space_of(node.type) is Space.LOCAL)
 
 
 def _references(body: SyntaxNode) -> list[SyntaxNode]:

@@ -10,12 +10,11 @@ from pathlib import Path
 from sdi.devices.capabilities import GPU, MemberKind
 from sdi.devices.cuda.driver import drv, why_missing
 from sdi.devices.cuda.nvrtc import NvrtcMissing, version
+from sdi.wire.cuda import SHARED_NBYTES
 from sdi.wire.opencl import PCI_BUS_INFO
 
 _log = logging.getLogger(__name__)
 _NVIDIA_VERSION = Path("/proc/driver/nvidia/version")
-SHARED_NBYTES = 48 << 10
-"""Shared memory of a work-group; more must be asked for, kernel by kernel."""
 RESERVED_NBYTES = 1 << 10
 """What the driver keeps of it for each work-group, from compute capability 8 on.
 

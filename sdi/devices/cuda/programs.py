@@ -18,7 +18,7 @@ from sdi.devices.cuda.compare import DIFF_TEXT
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import drv
 from sdi.devices.cuda.fetch import FETCH_TEXT
-from sdi.devices.cuda.gpu import RESERVED_NBYTES, SHARED_NBYTES
+from sdi.devices.cuda.gpu import RESERVED_NBYTES
 from sdi.devices.cuda.launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block, places_of
 from sdi.devices.cuda.module import CudaFunction, CudaModule
 from sdi.devices.cuda.nvrtc import cached
@@ -28,7 +28,7 @@ from sdi.devices.cuda.translated import translated
 from sdi.devices.native import NativeLaunch
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
-from sdi.wire.cuda import CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+from sdi.wire.cuda import CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, SHARED_NBYTES
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +133,9 @@ class CudaPrograms:
                 return KernelFacts(
                     work_group_size=function.get_attribute(of.MAX_THREADS_PER_BLOCK),
                     preferred_multiple=32,
-                    local_mem_nbytes=function.get_attribute(of.SHARED_SIZE_BYTES),
+                    local_mem_nbytes=max(
+                        function.get_attribute(of.SHARED_SIZE_BYTES), program.kernels[kernel].local_nbytes
+                    ),
                     private_mem_nbytes=function.get_attribute(of.LOCAL_SIZE_BYTES),
                 )
         except (drv.Error, DeviceFailed) as cause:

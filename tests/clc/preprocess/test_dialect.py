@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sdi.clc.compile import compile_source
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.preprocess import nvidia_dialect
 from sdi.clc.preprocess.clang_dialect import clang_dialect
@@ -209,3 +210,22 @@ def test_members_of_nvidia_have_what_every_compiler_of_the_language_has() -> Non
     names = ["__OPENCL_C_VERSION__", "__ENDIAN_LITTLE__", "INT_MAX", "__SIZEOF_LONG__", "M_PI", "FLT_MAX"]
     said = nvidia_dialect.nvidia_answers(names, ("-cl-std=CL1.2",))
     assert all(said[name] for name in names) and int(said["__OPENCL_C_VERSION__"] or 0) == 120
+
+
+def test_samplers_outside_of_functions_are_constant_where_nvidia_takes_them_so() -> None:
+    source = """
+    sampler_t near = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+    kernel void k(read_only image2d_t i, global float4 *a) { a[0] = read_imagef(i, near, (int2)(0, 0)); }"""
+    ours = Compiler(nvidia_dialect.nvidia_name(), nvidia_dialect.nvidia_answers)
+    compiled = compile_source(source, "", language=replace(USUAL, dialect=ours))
+    assert [kernel.name for kernel in compiled.kernels] == ["k"]
+    with pytest.raises(BuildError, match="global sampler requires"):
+        compile_source(
+            source, "", language=replace(USUAL, dialect=common([ours, Compiler("another", ask_clang)]))
+        )
+    with pytest.raises(BuildError, match="global sampler requires"):
+        compile_source(source, "")
+
+
+def ask_clang(questions: Sequence[str], options: Sequence[str]) -> Answers:
+    return clang_dialect().answers(questions, tuple(options))
