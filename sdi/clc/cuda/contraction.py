@@ -38,13 +38,13 @@ def factors(node: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode] | None:
 
 
 def fused(node: SyntaxNode, operand: Callable[[SyntaxNode], str]) -> str:
-    """A sum or difference with one product, rounded once; empty where it is none.  ``operand`` writes one.
+    """A sum or difference with a product, rounded once; empty where it is none.  ``operand`` writes one.
 
-    Of two products NVVM and ptxas choose one, and know more of those that are trivial.
+    Of two products it is the left one, as in clang's front end; NVVM takes either.
     """
     left, right = node.operands
     first, second = factors(left), factors(right)
-    if (first is None) is (second is None):
+    if first is None and second is None:
         return ""
     sign = "-" * (node.operator == "-")
     a, b = map(operand, first or second or ())

@@ -32,6 +32,9 @@ def _written(statement: str, before: str = "") -> str:
         ("o[0] = c + (a * b)", "_cl_fused(a, b, c)"),
         ("o[0] = a * b - c", "_cl_fused(a, b, -c)"),
         ("o[0] = c - a * -b", "_cl_fused(-a, (-b), c)"),
+        ("o[0] = a * b + b * c", "_cl_fused(a, b, (b * c))"),
+        ("o[0] = a * b - b * c", "_cl_fused(a, b, -(b * c))"),
+        ("o[0] = a * b + b * c + c * a", "_cl_fused(c, a, _cl_fused(a, b, (b * c)))"),
         ("o[0] = a * 2 + 1", "_cl_fused(a, ((float)2), ((float)1))"),
         ("u = u * v - v", "_cl_fused(u, v, -v)"),
         ("d = d * d + a", "_cl_fused(d, d, ((double)a))"),
@@ -39,7 +42,7 @@ def _written(statement: str, before: str = "") -> str:
         ("u.xy -= v.yz * a", "_cl_fused_to(_cl_ref<0, 1>(u), -_cl_swizzle<1, 2>(v), "),
     ],
 )
-def test_one_product_is_fused_with_what_is_added_or_subtracted(statement: str, written: str) -> None:
+def test_a_product_is_fused_with_what_is_added_or_subtracted(statement: str, written: str) -> None:
     assert written in _written(statement)
     assert "_cl_fused" not in _written(statement, "#pragma OPENCL FP_CONTRACT OFF\n")
 
@@ -47,7 +50,6 @@ def test_one_product_is_fused_with_what_is_added_or_subtracted(statement: str, w
 @pytest.mark.parametrize(
     "statement",
     [
-        "o[0] = a * b + b * c",
         "o[0] = a + 2.0f * (3.0f - -1.0f)",
         "o[n] = n * n + n",
         "o[0] = a / b + c",
@@ -60,7 +62,7 @@ def test_one_product_is_fused_with_what_is_added_or_subtracted(statement: str, w
         "float t = a * b; o[0] = t + c",
     ],
 )
-def test_two_products_other_types_and_what_is_known_before_are_not(statement: str) -> None:
+def test_other_types_and_what_is_known_before_are_not(statement: str) -> None:
     assert "_cl_fused" not in _written(statement)
 
 
