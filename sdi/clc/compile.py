@@ -20,8 +20,9 @@ from sdi.errors import BuildError
 
 _RECURSION_LIMIT = 20_000
 _UNIVERSAL = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))")
-_GLOBAL_SAMPLER = re.compile(r"^([ \t]*(?:static[ \t]+)?)(sampler_t[ \t]+\w+[ \t]*=)", re.MULTILINE)
-"""A sampler outside of functions need not be constant for NVIDIA's compiler."""
+_GLOBAL_SAMPLER = "global sampler requires a const"
+"""clang's error; for NVIDIA's compiler a sampler outside of functions need not be constant."""
+_SAMPLER = re.compile(r"(?<!const )(?<!constant )\b(?=sampler_t\s+\w+\s*=)")
 _LEVELS = ("a", "b", "c", "d")  # an embedded header may be named "../x.h"
 
 
@@ -122,7 +123,7 @@ def _checked(
 ) -> tuple[ObjectText, str]:
     """``headers``: a folder that comes before all others."""
     # libclang is large: it is loaded by the first build, not by whoever imports this package.
-    from sdi.clc.frontend.diagnostics import report
+    from sdi.clc.frontend.diagnostics import BuildReport, report
     from sdi.clc.frontend.parse import parse_unit
     from sdi.clc.preprocess.dialect import (
         Definitions,
@@ -148,8 +149,6 @@ def _checked(
         extra.append("-Werror")
     definitions = Definitions(language, parsed)
     plain, failed = "", ""
-    if dialect.name == nvidia_name():
-        preamble = _GLOBAL_SAMPLER.sub(r"\1const \2", preamble)
     try:
         plain = preprocess(preamble, "<options>", folders, definitions, seen)
         plain = plain[plain.index(f'#line 1 "{KERNEL_FILE}"') :]
@@ -160,11 +159,20 @@ def _checked(
     is_clangs = bool(failed) or definitions.agrees_with_clang()
     checked = _encoded(preamble if is_clangs else plain)
     macros = {**language_macros(parsed.version, language), **(definitions.header() if is_clangs else {})}
-    for target in dict.fromkeys((USUAL_TARGET, language.assembly)):
-        with parse_unit(main_path, checked, parsed, macros, extra, target) as unit:
-            found = report(unit, checked, parsed.no_warnings)
-        if not found.errors or " in asm" not in found.text:
-            break
+    targets = tuple(dict.fromkeys((USUAL_TARGET, language.assembly)))
+
+    def parsed_by_clang(text: bytes) -> BuildReport:
+        for target in targets:
+            with parse_unit(main_path, text, parsed, macros, extra, target) as unit:
+                found = report(unit, text, parsed.no_warnings)
+            if not found.errors or " in asm" not in found.text:
+                break
+        return found
+
+    found = parsed_by_clang(checked)
+    if found.errors and _GLOBAL_SAMPLER in found.text and dialect.name == nvidia_name():
+        plain = _SAMPLER.sub("const ", plain)
+        found = parsed_by_clang(_encoded(_SAMPLER.sub("const ", checked.decode("utf-8", "surrogateescape"))))
     if found.errors or failed:
         raise BuildError(found.text if found.errors else found.text + failed)
     return ObjectText(plain, parsed.standard, parsed.flags), found.text

@@ -316,7 +316,9 @@ static bool follows(struct lane *lane)
 /* CUDA: whether an operation's times may be guessed from what it usually takes and when it and its neighbours ended. */
 static bool may_be_unmarked(struct lane *lane, const struct op *op)
 {
-    const bool has_before = lane->num_open || (lane->num_marks ? follows(lane) : lane->anchor && lane->waited <= lane->issued);
+    const bool is_idle = !lane->num_open && !lane->num_marks;
+    const bool has_before = is_idle ? lane->anchor && lane->waited <= lane->issued && op->took_ns < UNMARKED_EACH_NS
+                                    : lane->num_open || follows(lane);
     return has_before && op->took_ns && op->unmarked < UNMARKED_OFTEN && lane->num_unmarked < UNMARKED_MAX;
 }
 

@@ -317,7 +317,7 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
     int why = play(p, may_play);
     for (unsigned l = 0; l < p->num_lanes; l++)
         if (why != SDI_FAILED && why != SDI_MEASURED && lane_close(p, l))
-            why = SDI_FAILED;
+            p->has_failed = true; /* said the next time: there may be a record to act on first */
     if (why == SDI_FAILED && p->attempt)
         attempt_fails(p);
     if (why == SDI_MEASURED)

@@ -80,7 +80,7 @@ static bool opencl_asked(struct sdi_player *p, const struct mark *mark, uint64_t
 /* What an operation usually takes: the least that the driver has said, unless that has changed. */
 static uint64_t usual(uint64_t before_ns, uint64_t took_ns)
 {
-    const uint64_t most = before_ns + before_ns / 8;
+    const uint64_t most = before_ns + before_ns / 8 + 1;
     return !before_ns || took_ns < most ? took_ns : most;
 }
 
@@ -200,12 +200,16 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, 
         const struct mark *mark = lane_mark_at(lane, n);
         const uint64_t end = last_ns - mark->before_ns;
         uint64_t began = end - mark->took_ns;
-        if (!mark->begin && began < mark->given_ns)
-            began = mark->given_ns < end ? mark->given_ns : end;
+        const bool is_since = !mark->begin && began < mark->given_ns; /* with the time that it took to begin */
+        if (is_since) {
+            const uint64_t usually = mark->usual_ns && mark->usual_ns < end ? end - mark->usual_ns : 0;
+            began = mark->given_ns < usually ? usually : mark->given_ns < end ? mark->given_ns : end;
+        }
         if (mark->num_unmarked) {
             cuda_divide(p, lane, mark, unmarked, end);
         } else if (mark->node) {
-            cuda_learn(p, mark, end - began);
+            if (!is_since)
+                cuda_learn(p, mark, end - began);
             tell(p, lane, mark, began, end);
         }
         unmarked += mark->num_unmarked;

@@ -30,6 +30,8 @@ from sdi.wire.kernels import CUDA_IMAGE
 from sdi.wire.layout import layout
 
 SYMBOL_PREFIX = "sdi_k_"
+TOO_LARGE = "_CL_TOO_LARGE_"
+"""Before the symbol of a kernel, defined: it has more local memory than there is, and can't be launched."""
 LOCAL_ALIGNMENT = 128
 """Alignment of ``__local`` arguments: that of the largest vector."""
 IMAGE_NBYTES = layout(CUDA_IMAGE).size
@@ -72,7 +74,7 @@ class CudaKernel:
 
     ``is_subrange``: its last parameter is the hidden launch of sub-range text; of that the caller subtracts
     the shifts from the pointers, and puts the first global id into the grid: the kernel does neither.
-    ``prints``: it may call printf.  ``local_nbytes``: of its own variables in local memory.
+    ``prints``: it may call printf.
     """
 
     name: str
@@ -81,7 +83,6 @@ class CudaKernel:
     required_work_group_size: Int3 | None
     is_subrange: bool
     prints: bool = False
-    local_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ class _Emitter:
         self.records = Records(program, self.types)
         self.expressions = ExpressionWriter(program, self.types, self.needing, self.records.fields)
         self.statements = StatementWriter(program, self.types, self.expressions, lines)
+        bodies = [f.body for f in functions.values() if f.body is not None]
+        self.may_be_too_large = sum(map(_local_nbytes, bodies)) > SHARED_NBYTES
         self.called = {reference.declaration for each in calls.values() for reference in each}
 
     def emit(self) -> CudaProgram:
@@ -236,13 +239,14 @@ class _Emitter:
             bounds = f"__launch_bounds__({required[0] * required[1] * required[2]}) "
         symbol = SYMBOL_PREFIX + _symbol_of(function)
         head = f'extern "C" __global__ void {bounds}{symbol}({", ".join(parameters)})'
-        if _local_nbytes(function.body) > SHARED_NBYTES:  # its program is built all the same
-            return f"{head} {{ __trap(); }}\n"
         body = "".join(
             self.statements.place(each) + (self._unshifted(each) or self.statements(each))
             for each in function.body.children
         )
-        return f"{head} {{ {' '.join(locals_)} {{ {body}\n}} }}\n"
+        body = f"{' '.join(locals_)} {{ {body}\n}}"
+        if self.may_be_too_large:
+            body = f"\n#ifdef {TOO_LARGE}{symbol}\n__trap();\n#else\n{body}\n#endif\n"
+        return f"{head} {{ {body} }}\n"
 
     def _alignment(self, parameter: SyntaxNode) -> int:
         """Of a parameter that is a value; 0 of others."""
@@ -294,7 +298,6 @@ class _Emitter:
             required_work_group_size(self.tree, function),
             bool(function.parameters) and function.parameters[-1].name == _HIDDEN,
             prints(self.tree, function),
-            _local_nbytes(function.body),
         )
 
 
@@ -303,8 +306,8 @@ def _symbol_of(kernel: Function) -> str:
     return kernel.name if re.fullmatch(r"\w+", kernel.name, re.ASCII) else safe_name(kernel.name)
 
 
-def _local_nbytes(body: SyntaxNode | None) -> int:
-    variables = (node for node in (body.walk() if body else ()) if node.kind is NodeKind.VAR_DECL)
+def _local_nbytes(body: SyntaxNode) -> int:
+    variables = (node for node in body.walk() if node.kind is NodeKind.VAR_DECL)
     return sum(node.type.nbytes for node in variables if space_of(node.type) is Space.LOCAL)
 
 

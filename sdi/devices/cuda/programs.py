@@ -24,7 +24,7 @@ from sdi.devices.cuda.module import CudaFunction, CudaModule
 from sdi.devices.cuda.nvrtc import cached
 from sdi.devices.cuda.printing import PrintBuffer
 from sdi.devices.cuda.spread import Units, spread_nbytes
-from sdi.devices.cuda.translated import translated
+from sdi.devices.cuda.translated import compiled, translated
 from sdi.devices.native import NativeLaunch
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
@@ -49,12 +49,16 @@ class LaunchableFunction(Protocol):
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class CudaMemberProgram:
-    """``flat``: the same, compiled for grids that are launched in x alone, once one was needed."""
+    """``too_large``: local memory of kernels that have too much, by symbol.
+
+    ``flat``: the same, compiled for grids that are launched in x alone, once one was needed.
+    """
 
     translated: CudaProgram
     options: tuple[str, ...]
     module: CudaModule
     kernels: dict[str, CudaKernel]
+    too_large: dict[str, int]
     functions: dict[str, CudaFunction] = field(default_factory=dict)
     flat: CudaMemberProgram | None = None
 
@@ -108,7 +112,7 @@ class CudaPrograms:
 
     def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> CudaMemberProgram:
         words = nvrtc_options(options, translated.contracts, is_flat)
-        code = cached(translated.text, words, self._capability)
+        code, too_large = compiled(translated, words, self._capability)
         try:
             with self._context.pushed():
                 self._context.kept.unload()
@@ -120,7 +124,7 @@ class CudaPrograms:
                 raise self._context.failed(cause) from cause
             raise BuildError(f"error: {cause}\n") from cause
         kernels = {kernel.name: kernel for kernel in translated.kernels}
-        program = CudaMemberProgram(translated, options, module, kernels)
+        program = CudaMemberProgram(translated, options, module, kernels, too_large)
         # A module is freed only while its context is on the stack of the thread that frees it.
         weakref.finalize(program, self._context.kept.modules.append, module).atexit = False
         return program
@@ -133,8 +137,8 @@ class CudaPrograms:
                 return KernelFacts(
                     work_group_size=function.get_attribute(of.MAX_THREADS_PER_BLOCK),
                     preferred_multiple=32,
-                    local_mem_nbytes=max(
-                        function.get_attribute(of.SHARED_SIZE_BYTES), program.kernels[kernel].local_nbytes
+                    local_mem_nbytes=program.too_large.get(
+                        program.kernels[kernel].symbol, function.get_attribute(of.SHARED_SIZE_BYTES)
                     ),
                     private_mem_nbytes=function.get_attribute(of.LOCAL_SIZE_BYTES),
                 )

@@ -304,16 +304,3 @@ def test_a_fence_of_local_and_global_memory_orders_for_the_work_group(flags: str
     program = translate(kernel(f"a[0] = 1; mem_fence({flags}); a[1] = 2;", "global int *a"), ())
     ptx = compile_text(program.text, nvrtc_options((), program.contracts), (99, 0)).decode()
     assert [line.strip(" \t;") for line in ptx.splitlines() if "membar" in line] == [fence]
-
-
-def test_a_kernel_with_too_much_local_memory_costs_its_program_nothing(compiles: Compile) -> None:
-    source = """
-    kernel void large(global int *a) { local int b[12289]; b[get_local_id(0)] = a[0]; a[1] = b[0]; }
-    kernel void fits(global int *a) { local int b[12288]; b[get_local_id(0)] = a[0]; a[1] = b[0]; }"""
-    program = translate(source, ())
-    assert [(kernel.name, kernel.local_nbytes) for kernel in program.kernels] == [
-        ("large", 49_156),
-        ("fits", 49_152),
-    ]
-    assert body_of(program).count("__shared__ int b") == 1
-    compiles(program, ())

@@ -463,13 +463,16 @@ static void check_row(const struct command *c, uint32_t op, const struct stream 
     counted[ROWS_FULL] += number == own->row + first->in_row - 1;
 }
 
-/* It ran as long as the driver says; or less, where it began no earlier than it was given. */
+/* It ran as long as the driver says; or less, where it began no earlier than it was given: then it took what it usually does. */
 static void check_took(const struct command *c, uint32_t op, uint64_t began_ns, uint64_t ended_ns)
 {
     const struct stream *s = &w.streams[c->lane_of[op]];
     const uint64_t number = c->number_of[op], took = s->executed >= number ? s->ran[number - 1].took_ns : 0, told = ended_ns - began_ns;
     const uint64_t given_ns = s->executed >= number ? s->ran[number - 1].given_ns : 0;
-    const bool is_less = s->executed >= number && began_ns <= given_ns;
+    const uint64_t usual_ns = given_ns ? s->ran[number - 1].usual_ns : 0;
+    const bool is_idle = given_ns && s->ran[number - 1].row && given_ns > s->ran[number - 1].from_ns;
+    const bool is_usual = is_idle && usual_ns && began_ns >= given_ns && told <= usual_ns + 1 && usual_ns <= told + 1;
+    const bool is_less = s->executed >= number && (began_ns <= given_ns || is_usual);
     counted[FOLLOWED] += !w.has_failed && given_ns;
     if (!w.has_failed && !w.threads && began_ns + GIVING_NS < given_ns)
         broken("operation %u of command %lu began before it was given", op, (unsigned long)c->id);
