@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from tests.sampling.sources import kernels_of, tree_of
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'|implicit declaration of function '(\w+)'")
 _UNKNOWN_TYPE = re.compile(r"unknown type name '(\w+)'")
 _RAW = re.compile(r'R"\((.*?)\)"', re.DOTALL)
-_ROUNDS = 12
+ROUNDS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Kernel:
 def tree_or_none(source: str, folder: Path, defined: dict[str, str]):  # type: ignore[no-untyped-def]
     """The tree, with guesses for names that nothing defines; None when it does not compile."""
     guesses = dict(defined)
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         options = " ".join(f"-D{n}={v}" for n, v in guesses.items())
         try:
             return tree_of(source, f'-I"{folder}" -I"{folder.parent}" {options}', str(folder))
@@ -58,12 +59,17 @@ def tree_or_none(source: str, folder: Path, defined: dict[str, str]):  # type: i
             text = str(cause)
         except Exception:
             return None
-        found = {a or b: "16" for a, b in _UNDECLARED.findall(text)}
-        found |= dict.fromkeys(_UNKNOWN_TYPE.findall(text), "float")
-        if not found.keys() - guesses.keys():
+        if not (found := guesses_of(text, guesses)):
             return None
-        guesses |= {n: v for n, v in found.items() if n not in guesses}
+        guesses |= found
     return None
+
+
+def guesses_of(log: str, known: Container[str]) -> dict[str, str]:
+    """What names that a compiler does not know, and that are not ``known``, may stand for."""
+    found = {a or b: "16" for a, b in _UNDECLARED.findall(log)}
+    found |= dict.fromkeys(_UNKNOWN_TYPE.findall(log), "float")
+    return {name: value for name, value in found.items() if name not in known}
 
 
 def left_over(analysis: KernelAnalysis) -> tuple[str, ...]:

@@ -32,16 +32,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.corpus import programs
+from bench.corpus import ROUNDS, guesses_of, programs
 from sdi.ndrange import NDRange
 from tests.sampling.recorder import Recorder
 from tests.sampling.sources import tree_of
 
 Asked = dict[str, Any]
-_UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'|implicit declaration of function '(\w+)'")
-_UNKNOWN_TYPE = re.compile(r"unknown type name '(\w+)'")
 _VECTOR = re.compile(r"(2|3|4|8|16|)$")
-_ROUNDS = 12
 _NBYTES = 1 << 20
 _GUARD_NBYTES = (1 << 20, 1 << 23)  # before and behind a buffer of the plain driver
 _LOCAL_NBYTES = 8192
@@ -220,18 +217,17 @@ def work() -> None:
 
 def _build(cl: Any, context: Any, asked: Asked, built: dict[tuple[str, str], Any]) -> Asked:
     folder, guesses = Path(asked["path"]).parent, dict(d.split("=", 1) for d in asked["define"])
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         defines = " ".join(f"-D{n}={v}" for n, v in guesses.items())
         options = f"-cl-kernel-arg-info -I{folder} -I{folder.parent} {defines}"
         try:
             program = cl.Program(context, asked["text"]).build(options)
         except cl.Error as error:
-            text = str(error)
-            found = {a or b: "16" for a, b in _UNDECLARED.findall(text)}
-            found |= {name: f"float{_VECTOR.findall(name)[0]}" for name in _UNKNOWN_TYPE.findall(text)}
-            if not found.keys() - guesses.keys():
+            found = guesses_of(str(error), guesses)
+            if not found:
                 break
-            guesses |= {n: v for n, v in found.items() if n not in guesses}
+            is_type = {name for name, value in found.items() if value == "float"}
+            guesses |= found | {name: f"float{_VECTOR.findall(name)[0]}" for name in is_type}
             continue
         built[asked["text"], options] = program
         return {"options": options, "kernels": [k.function_name for k in program.all_kernels()]}

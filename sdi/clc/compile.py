@@ -172,7 +172,7 @@ def _checked(
     found = parsed_by_clang(checked)
     if found.errors and _GLOBAL_SAMPLER in found.text and dialect.name == nvidia_name():
         plain = _SAMPLER.sub("const ", plain)
-        found = parsed_by_clang(_encoded(_SAMPLER.sub("const ", checked.decode("utf-8", "surrogateescape"))))
+        found = parsed_by_clang(_encoded(plain))
     if found.errors or failed:
         raise BuildError(found.text if found.errors else found.text + failed)
     return ObjectText(plain, parsed.standard, parsed.flags), found.text

@@ -151,30 +151,32 @@ static void cuda_learn(struct sdi_player *p, const struct mark *mark, uint64_t t
         r->ops[mark->op].took_ns = usual(r->ops[mark->op].took_ns, took_ns);
 }
 
+/* When an operation began: no earlier than it was given. */
+static uint64_t begin_of(uint64_t at_ns, uint64_t given_ns, uint64_t ended_ns)
+{
+    const uint64_t given = given_ns < ended_ns ? given_ns : ended_ns;
+    return at_ns < given ? given : at_ns;
+}
+
 /* Of operations that ran one after the other it is known when the first one began and the last one ended: each has its usual
  * part of that, unless the lane had too little to do, where each but the last takes what it usually does. */
 static void cuda_divide(struct sdi_player *p, struct lane *lane, const struct mark *mark, unsigned first, uint64_t ended_ns)
 {
-    uint64_t sum = mark->usual_ns, at = lane_unmarked_at(lane, first)->given_ns;
+    uint64_t sum = mark->usual_ns;
     for (unsigned n = 0; n < mark->num_unmarked; n++)
         sum += lane_unmarked_at(lane, first + n)->usual_ns;
     const uint64_t took = mark->took_ns ? mark->took_ns : sum;
-    if (at < ended_ns - took)
-        at = ended_ns - took;
-    if (at > ended_ns)
-        at = ended_ns;
+    uint64_t at = begin_of(took < ended_ns ? ended_ns - took : 0, lane_unmarked_at(lane, first)->given_ns, ended_ns);
     const bool is_idle = mark->given_ns > at && ended_ns - at > sum;
     const double part = is_idle ? 1 : (double)(ended_ns - at) / (double)sum;
     for (unsigned n = 0; n < mark->num_unmarked; n++) {
         const struct unmarked *one = lane_unmarked_at(lane, first + n);
-        const uint64_t given = one->given_ns < ended_ns ? one->given_ns : ended_ns;
-        const uint64_t began = at < given ? given : at, left = ended_ns - began;
+        const uint64_t began = begin_of(at, one->given_ns, ended_ns), left = ended_ns - began;
         const uint64_t own = (uint64_t)((double)one->usual_ns * part);
         at = began + (own < left ? own : left);
         tell_node(p, &p->nodes[one->node - 1], one->op, began, at);
     }
-    const uint64_t given = mark->given_ns < ended_ns ? mark->given_ns : ended_ns;
-    tell(p, lane, mark, at < given ? given : at, ended_ns);
+    tell(p, lane, mark, begin_of(at, mark->given_ns, ended_ns), ended_ns);
 }
 
 /* None ended after it was seen, or began before it was issued: else the clocks have drifted apart. */
@@ -203,7 +205,7 @@ static void cuda_times(struct sdi_player *p, struct lane *lane, unsigned marks, 
         const bool is_since = !mark->begin && began < mark->given_ns; /* with the time that it took to begin */
         if (is_since) {
             const uint64_t usually = mark->usual_ns && mark->usual_ns < end ? end - mark->usual_ns : 0;
-            began = mark->given_ns < usually ? usually : mark->given_ns < end ? mark->given_ns : end;
+            began = begin_of(usually, mark->given_ns, end);
         }
         if (mark->num_unmarked) {
             cuda_divide(p, lane, mark, unmarked, end);
