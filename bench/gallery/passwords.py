@@ -10,6 +10,8 @@ from kit import ON_GPU, result, timed
 
 SLOW = hashlib.pbkdf2_hmac("sha256", b"z7", b"saltsalt", 1000)
 ENCODED = [base64.b64encode(part).decode() for part in (b"saltsalt", SLOW)]
+HOME = tempfile.TemporaryDirectory()
+"""Where it, drivers and sdi keep what they built, of this run."""
 TASKS = {
     "MD5": ("0", hashlib.md5(b"zzq7").hexdigest(), "?l?l?l?d"),
     "SHA-256": ("1400", hashlib.sha256(b"q7xa").hexdigest(), "?l?d?l?l"),
@@ -18,16 +20,12 @@ TASKS = {
 
 
 def hashcat(*options: str) -> str:
-    """What hashcat prints, by OpenCL; it keeps nothing."""
+    """What hashcat prints, by OpenCL."""
     common = ["--force", "--backend-ignore-cuda", "-D", "2" if ON_GPU else "1"]
-    with tempfile.TemporaryDirectory() as home:
-        done = subprocess.run(
-            ["hashcat", *common, *options],
-            env=os.environ | {"HOME": home, "XDG_DATA_HOME": home},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    home = {"HOME": HOME.name, "XDG_DATA_HOME": HOME.name, "XDG_CACHE_HOME": HOME.name}
+    done = subprocess.run(
+        ["hashcat", *common, *options], env=os.environ | home, capture_output=True, text=True, check=False
+    )
     return done.stdout.strip() if done.returncode == 0 else f"status {done.returncode}"
 
 

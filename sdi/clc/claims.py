@@ -53,6 +53,7 @@ class Claims:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._bodies: dict[int, _Body] = {}
+        self._claiming: dict[int, bool] = {}
 
     def is_unused(self, function: int, call: SyntaxNode) -> bool:
         """Whether nobody looks at what a call returns."""
@@ -64,11 +65,31 @@ class Claims:
 
     def is_behind(self, function: int, node: SyntaxNode) -> bool:
         """Whether a node stands behind a claim of the same function, or of one that it calls."""
+        if not self._may_claim(function):
+            return False
         of, body = self._of(function), self._tree.functions[function].body
         if of.behind is None:
             is_plain = body is not None and not has_any(body, _JUMPS)
             of.behind = self._found_behind(of, body) if body is not None and is_plain else frozenset()
         return id(node) in of.behind
+
+    def _may_claim(self, function: int) -> bool:
+        """Whether an atomic function is called in a function of the program, or in one that it calls."""
+        known = self._claiming.get(function)
+        if known is None:
+            self._claiming[function] = False  # for one that calls itself
+            body = self._tree.functions[function].body
+            calls = () if body is None else (node for node in body.walk() if node.kind is NodeKind.CALL)
+            known = self._claiming[function] = any(map(self._may_be_claim, calls))
+        return known
+
+    def _may_be_claim(self, call: SyntaxNode) -> bool:
+        callee = callee_of(call)
+        if callee is None:
+            return False
+        if callee.declaration in self._tree.functions:
+            return self._may_claim(callee.declaration)
+        return action_of(callee.name) is Action.ATOMIC
 
     def _of(self, function: int) -> _Body:
         found = self._bodies.get(function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind
@@ -22,6 +22,8 @@ from sdi.sampling.statements import Statements
 from sdi.sampling.terms import TermOp, TermTable
 from sdi.sampling.values import HARMLESS, ArrayValue, PointerValue, RecordValue, Value, int_type, unset
 
+FIRST = MAX_OPERATIONS // 10
+"""Operations after which a kernel is followed without its long helpers, where it has any."""
 _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
 
 
@@ -59,9 +61,10 @@ class KernelAnalysis:
 def analyse(
     tree: Tree, function: Function, operations: int = MAX_OPERATIONS, options: Sequence[str] = ()
 ) -> KernelAnalysis:
-    """The access maps of a kernel; a few milliseconds, on any thread; at most so many ``operations``.
+    """The access maps of a kernel; a few milliseconds, on any thread.
 
-    ``options``: with which it is built.  How many a kernel takes depends on nothing but its text.
+    ``operations``: after which each way to follow it ends; how many a kernel takes depends on nothing but its
+    text.  ``options``: with which it is built.
     """
     lines = line_map(tree.text)
     parameters = function.parameters
@@ -73,11 +76,13 @@ def analyse(
     writes: set[int] = set()
     too_long, taken = "", 0
     follows_floats = is_exact(tree.text, options)
-    machine, cause = _run(tree, function, Machine(operations, follows_floats), frozenset())
-    if isinstance(cause, TooLong) and (blind := long_functions(tree)):
-        taken = machine.operations
-        machine, cause = _run(tree, function, Machine(operations, follows_floats), blind)
-    taken += machine.operations
+    machine, cause = _run(tree, function, Machine(min(operations, FIRST), follows_floats), frozenset())
+    taken = machine.operations
+    for blind, most in _shorter(tree, operations) if isinstance(cause, TooLong) else ():
+        machine, cause = _run(tree, function, Machine(most, follows_floats), blind)
+        taken += machine.operations
+        if not isinstance(cause, TooLong):
+            break
     if cause is not None:
         reads, writes = set(pointers), set(pointers)
         at = cause.offset if isinstance(cause, GaveUp) else function.nodes[0].begin
@@ -114,6 +119,15 @@ def analyse(
             )
         ),
     )
+
+
+def _shorter(tree: Tree, operations: int) -> Iterator[tuple[frozenset[int], int]]:
+    """How else to follow a kernel that is long: without which functions, and in how many operations."""
+    inward, blind = long_functions(tree)
+    if inward and inward != blind:
+        yield inward, min(operations, 4 * FIRST)
+    if blind or operations > FIRST:
+        yield blind, operations
 
 
 def _run(

@@ -1,5 +1,5 @@
 """Calls of functions that are not followed: they jump, have assembly that may do more than compute, or are
-long, in a kernel that is too long as a whole.
+long, in a kernel that is long as a whole.
 
 Such a call may do anything to what it is given addresses of.  The rest of the kernel is followed as ever.
 """
@@ -99,8 +99,10 @@ def _leads_out(node: SyntaxNode) -> bool:
     return pointee is None or not (pointee.space in OWN_SPACES or pointee.const)
 
 
-def long_functions(tree: Tree) -> frozenset[int]:
-    """Declarations of those whose calls take long to follow, and that leave results to nobody but callers."""
+def long_functions(tree: Tree) -> tuple[frozenset[int], frozenset[int]]:
+    """Declarations of those whose calls take long to follow, and that leave results to nobody but callers:
+    those that reach no memory but their callers' own, then all.
+    """
     visits: dict[int, int] = {}
     stores = Stores(tree)
 
@@ -120,8 +122,17 @@ def long_functions(tree: Tree) -> frozenset[int]:
             stack += [(child, times * (2 if node.kind in LOOPS else 1)) for child in node.children]
         return found
 
-    functions = tree.functions.values()
-    return frozenset(f.declaration for f in functions if of_call(f) > LONG and not stores.are_in(f))
+    found = [f for f in tree.functions.values() if of_call(f) > LONG and not stores.are_in(f)]
+    inward = [f for f in found if not any(_may_lead_out(each.type) for each in f.parameters)]
+    return frozenset(f.declaration for f in inward), frozenset(f.declaration for f in found)
+
+
+def _may_lead_out(of: Type) -> bool:
+    """Whether the arguments of a kernel may be reached from a parameter of a function."""
+    pointee = of.element
+    if of.form is Form.POINTER and (pointee is None or pointee.space not in OWN_SPACES):
+        return True
+    return of.form is Form.IMAGE or _has_addresses_within(of)
 
 
 class BlindCalls:

@@ -33,11 +33,14 @@ INEXACT = frozenset(
 )
 """Options with which a result may be far from what the program says."""
 _LOOSE = re.compile(r"clang\s+fp\b|float_control|\boptimize\b")
+_LOOSE_WORDS = "clang", "float_control", "optimize"
 
 
 def is_exact(text: str, options: Sequence[str]) -> bool:
     """Whether nothing in a program's text or its options loosens what operations may make of numbers."""
-    return not INEXACT.intersection(options) and not _LOOSE.search(text)
+    if INEXACT.intersection(options):
+        return False
+    return not (any(word in text for word in _LOOSE_WORDS) and _LOOSE.search(text))
 
 
 def keeps_number(tree: Tree, node: SyntaxNode, child: SyntaxNode) -> bool:

@@ -235,6 +235,25 @@ def test_long_helpers_that_store_nothing_read_what_they_reach_and_change_private
     assert places.precision is not Precision.EXACT and places.writes.regions == (EVERYTHING,)
 
 
+def test_long_helpers_that_read_are_followed_where_leaving_out_the_others_is_enough() -> None:
+    reads = f"float g(global const float *a, int i) {{ float s = 0; {'s += a[i]; ' * 300} return s; }}"
+    kernel = """
+        kernel void k(global const float *a, global float *out) {
+            int i = get_global_id(0), n = 0;
+            out[i] = g(a, i) + F(i, &n);
+        }"""
+    a, out = accesses(chain("x += *n; *n += 1;", "int *n") + reads + kernel, operations=FEW)
+    assert is_only_read(a) and a.reads.regions == (SECOND_HALF,)
+    assert is_exact(out, SECOND_HALF)
+    a, out = accesses(
+        chain("x += a[*n & 7];", "global const float *a, int *n")
+        + reads
+        + kernel.replace("F(i, &n)", "F(i, a, &n)"),
+        operations=FEW,
+    )
+    assert a.reads.regions == (EVERYTHING,) and is_exact(out, SECOND_HALF)
+
+
 STORING = {
     "an assignment": "*(x > 0 ? o : o + 1) = x;",
     "a step": "o[1]++;",

@@ -13,7 +13,7 @@ from sdi.explain.advice import advice_for
 from sdi.launch.programs import access
 from sdi.launch.programs.access import accesses_of
 from sdi.ndrange import GroupBox, NDRange
-from sdi.sampling import KernelAnalysis, affine_context, analyse, blind
+from sdi.sampling import KernelAnalysis, affine_context, analyse, analysis, blind
 from sdi.sampling.machine import MAX_OPERATIONS, MAX_WEIGHT
 from sdi.sampling.model import AccessRange, Precision
 from tests.sampling.sources import kernels_of, tree_of
@@ -40,7 +40,10 @@ def assert_nothing_is_known(found: tuple[AccessRange, ...]) -> None:
 
 
 @pytest.mark.parametrize("style", ["straight", "switched", "nested", "sums"])
-def test_twice_the_lines_take_about_twice_the_operations(style: str) -> None:
+def test_twice_the_lines_take_about_twice_the_operations(
+    style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis, "FIRST", MAX_OPERATIONS)
     taken: list[list[int]] = []
     first = {"nested": 100, "sums": 500}.get(style, 250)
     for lines in (first, 2 * first):
