@@ -39,7 +39,7 @@ PARAMETER_ALIGNMENT = 16
 """No parameter is aligned to more: how compilers place larger ones is written nowhere (they differ)."""
 _DYNAMIC = "_cl_dynamic"
 _HIDDEN = "__sdi_launch"
-_SHIFT = re.compile(r"__sdi_launch\.shift\[\d+\]")
+_SHIFT = re.compile(r"([\w$\x80-\xff]+) - __sdi_launch\.shift\[\d+\]")
 # Functions of sub-range text that have a faster twin here: see ``subrange.py``.
 _ACCESSORS = {"__sdi_get_global_id": "_cl_box_global_id"}
 _POINTERS = (ArgumentKind.GLOBAL, ArgumentKind.CONSTANT)
@@ -256,20 +256,16 @@ class _Emitter:
     def _unshifted(self, statement: SyntaxNode) -> str:
         """What stands for a statement that shifts a pointer, which the launch has done; else nothing.
 
-        Sub-range text has ``a = a ? (T *)((char *)a - __sdi_launch.shift[0]) : 0;``, or the same as the
+        Sub-range text has ``a = (void *)((char *)a - __sdi_launch.shift[0]);``, or the same as the
         declaration of a const pointer.
         """
-        if not _SHIFT.search(self.tree.source(statement)):
+        match = _SHIFT.search(self.tree.source(statement))
+        if match is None:
             return ""
         if statement.kind is NodeKind.BINARY_OPERATOR and statement.operator == "=":
             return ";"
         variable = statement.children[0]
-        match = re.search(r"=\s*([\w$\x80-\xff]+)\s*\?", self.tree.source(statement))
-        if (
-            statement.kind is not NodeKind.DECL_STATEMENT
-            or variable.kind is not NodeKind.VAR_DECL
-            or match is None
-        ):
+        if statement.kind is not NodeKind.DECL_STATEMENT or variable.kind is not NodeKind.VAR_DECL:
             raise UnknownConstruct(statement, "this use of the hidden argument")
         declared = self.types.declare(variable.type, safe_name(variable.name), variable)
         return f"{declared} = {safe_name(in_unicode(match.group(1)))};"
