@@ -231,9 +231,10 @@ class SubrangeEmitter:
             self.edits.append(Edit(inside, inside, " " + " ".join(statements)))
 
     def _unshift(self, parameter: SyntaxNode, number: int) -> str:
-        """The statement that makes a pointer name byte 0 of the application's buffer: the shift of one that is
-        NULL is 0.  (With a condition, PoCL keeps a pointer for each work-item where there are barriers, and reads
-        through it one by one: silx's back projection took 1.75 times as long.)
+        """The statement that makes a pointer name byte 0 of the application's buffer; NULL is shifted by 0.
+
+        With a condition PoCL keeps a pointer for each work-item where there are barriers, and reads through
+        them one by one: silx's back projection took 1.75 times as long.
         """
         pointee = parameter.type.element
         assert pointee is not None
