@@ -79,6 +79,7 @@ class Builder:
         self.keep: list[object] = []
         self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
         self.span = (0, 0, 0)
+        self.floats = False
         self.shown = 0
         self.launches: list[tuple[int, NativeLaunch]] = []
         self.told: list[tuple[str | int, ...]] = []
@@ -427,6 +428,7 @@ class Builder:
             client_from=self.span[0],
             client_stop=self.span[1],
             client_slack=self.span[2],
+            floats=self.floats,
             index=index,
             client=kind,
             client_segment=segment,

@@ -214,6 +214,19 @@ static void take_bytes(struct sdi_player *p, const struct recording *r, struct n
         page_has_taken(p, write->region[0]);
 }
 
+/* Its copies are those of a read or write that begins where this record says. */
+static void float_to(struct recording *r, const char *record)
+{
+    const uint64_t offset = r->client == CLIENT_READS ? ((const struct sdi_rec_read *)(const void *)record)->offset
+                                                      : ((const struct sdi_rec_write *)(const void *)record)->offset;
+    const uint64_t delta = offset - r->client_from;
+    for (uint32_t i = 0; i < r->num_ops; i++) {
+        r->ops[i].from += delta - r->delta;
+        r->ops[i].to += delta - r->delta;
+    }
+    r->delta = delta;
+}
+
 /* Give one operation to its lane, behind what it has to follow; a driver's error. */
 int recording_perform(struct sdi_player *p, struct recording *r, struct op *op, struct node *node,
                       const char *record)
@@ -285,6 +298,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     const bool wants_times = node->is_timed || node->is_measured || node->is_surveyed;
     const bool is_exact = queue->is_timed || node->is_measured || node->is_surveyed;
     memcpy(waits, node->waits, sizeof waits);
+    if (r->floats)
+        float_to(r, record);
     if (r->client == CLIENT_WRITES)
         take_bytes(p, r, node, record);
     for (uint32_t i = 0; i < num_ops && status == 0; i++) {

@@ -38,19 +38,19 @@ WRITE_GRANULE_NBYTES = 16 << 10
 """What lies beside a small write up to multiples of this counts as written too, where the host has it."""
 
 
-def _write_mask() -> bytes:
-    """Which bits of a write's record count, behind its command fields: not where, how much, and when."""
-    shape = layout(BODY[WireOp.WRITE])
-    free = {"offset", "region", "written_ns", "carried_nbytes", "staged_at"}
+def _mask(op: WireOp, free: set[str]) -> bytes:
+    """Which bits of such a record count, behind its command fields."""
+    shape = layout(BODY[op])
     values: list[int] = []
-    for each in BODY[WireOp.WRITE]:
+    for each in BODY[op]:
         ones = (1 << (64 if each.kind == "u64" else 32)) - 1
         # Of a region the bytes in a row, of which there is one.
         values += [0 if each.name in free else ones, *[ones] * (each.count - 1)]
     return shape.pack(*values)
 
 
-_WRITE_MASK = _write_mask()
+_WRITE_MASK = _mask(WireOp.WRITE, {"offset", "region", "written_ns", "carried_nbytes", "staged_at"})
+_READ_MASK = _mask(WireOp.READ, {"offset"})
 
 CellOwner = Kernel | LaunchHistory | ShareEpoch
 """What guards look at."""
@@ -276,6 +276,33 @@ class Keeper:
         copies = tuple(transfers)
         self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), copies, finish, _WRITE_MASK, over)
 
+    def keep_small(
+        self, command: Read | Write, buffer: VirtualBuffer, within: ByteRange, transfers: Sequence[Transfer]
+    ) -> None:
+        """Likewise a read or write anywhere in ``within``, which leaves all bytes where they are held.
+
+        ``transfers``: its copies, if it were at the beginning.
+        """
+        nbytes = command.rectangle.nbytes
+
+        def finish(builder: Builder) -> bool:
+            builder.span, builder.floats = (within.start, within.stop, 0), True
+            first = ByteRange(within.start, within.start + nbytes)
+            if isinstance(command, Write):
+                return builder.on_host(c.CLIENT_WRITES, buffer, first) and builder.transfers(transfers)
+            segment = self._table.segment(buffer, HOST)
+            builder.client = (c.CLIENT_READS, segment, nbytes, int(command.blocking), 0, 0)
+            return segment >= 0 and builder.transfers(transfers)
+
+        state = buffer.directory.state()
+        if state is not None:
+            known, op, mask = command, WireOp.READ, _READ_MASK
+            if isinstance(command, Write):
+                known, op, mask = replace(command, data=b""), WireOp.WRITE, _WRITE_MASK
+            change = Change(buffer.directory, state, state)
+            copies, of = tuple(transfers), (within, nbytes)
+            self._keep_transfer(op, known, (buffer,), (change,), copies, finish, mask, of, within)
+
     def keep_unmap(self, command: Unmap) -> None:
         """Likewise the end of a mapping that was only read."""
         self._keep_transfer(WireOp.UNMAP, command, (), (), (), lambda builder: True)
@@ -316,11 +343,13 @@ class Keeper:
         transfers: tuple[Transfer, ...],
         finish: Callable[[Builder], bool],
         mask: bytes | None = None,
-        over: ByteRange | None = None,
+        over: object = None,
+        within: ByteRange | None = None,
     ) -> None:
         """Record a command that is no launch; ``finish`` adds its operations, or can't.
 
         ``mask``: which bits of its record count, or all.  ``over``: what tells it from others like it.
+        ``within``: see ``Recorded``.
         """
         if not command.record or not self._table.is_on:
             return
@@ -337,7 +366,9 @@ class Keeper:
         key = (record, tuple(builder.guards), over)
         if self._table.has(key) or not finish(builder):
             return
-        recorded = Recorded(0, key, command, transfers, changes, builder.uses, None, None, builder.keep)
+        recorded = Recorded(
+            0, key, command, transfers, changes, builder.uses, None, None, builder.keep, within=within
+        )
         self._table.add(builder, op, key, record, mask, recorded)
 
 

@@ -185,7 +185,7 @@ class Given(ctypes.Structure):
         "u64 client_from client_stop client_slack",
         "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes num_tests",
         "u32 client client_segment client_shown blocking watch profiled num_beside num_together",
-        "u32 num_moves num_tried num_watched num_handed num_stores num_undone",
+        "u32 num_moves num_tried num_watched num_handed num_stores num_undone floats",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sdi.commands import Command
 from sdi.devices.native import NativeLaunch
+from sdi.intervals import ByteRange
 from sdi.launch.kernel import LaunchPlan
 from sdi.launch.recording import Change, Recording
 from sdi.launch.trials import Trial
@@ -19,7 +20,8 @@ class Recorded:
     """What Python keeps of a recording: to count its runs, and to take over what is in flight.
 
     ``trial``: what tells whether it counts; ``moves``: its operations that move what is appended, by number:
-    from where, where to, and why.
+    from where, where to, and why.  ``within``: a read or write anywhere there; None: it is where ``command``
+    says.
     """
 
     number: int
@@ -35,3 +37,4 @@ class Recorded:
     guards: list[tuple[int, int]] = field(default_factory=list)
     trial: Trial | None = None
     moves: Sequence[tuple[int, int, int, str]] = ()
+    within: ByteRange | None = None

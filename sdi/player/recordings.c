@@ -49,9 +49,19 @@ static bool admits(const char *key, const struct recording *r)
     return true;
 }
 
-/* Whether a write is of the bytes whose state its recording tells: it begins and ends near their ends. */
+static bool lies_within(const struct recording *r, uint64_t offset, uint64_t nbytes)
+{
+    return nbytes == r->client_nbytes && offset >= r->client_from && offset <= r->client_stop - nbytes;
+}
+
+/* Whether a write is of the bytes whose state its recording tells: it begins and ends near their ends; or, as a read, whether
+ * it lies between them where that is enough. */
 static bool fits(const struct recording *r, const char *record)
 {
+    if (r->floats && r->client == CLIENT_READS) {
+        const struct sdi_rec_read *read = (const void *)record;
+        return lies_within(r, read->offset, read->region[0]);
+    }
     if (r->client != CLIENT_WRITES && r->client != CLIENT_WRITTEN)
         return true;
     const struct sdi_rec_write *write = (const void *)record;
@@ -61,8 +71,12 @@ static bool fits(const struct recording *r, const char *record)
         return write->offset == r->client_from && write->region[0] == r->client_stop - r->client_from;
     /* too few to get around the end of numbers */
     uint64_t nbytes = write->staged_at ? write->region[0] : write->carried_nbytes;
+    if (nbytes != write->region[0])
+        return false;
+    if (r->floats)
+        return lies_within(r, write->offset, nbytes);
     return write->offset - r->client_from <= r->client_slack
-           && r->client_stop - write->offset - nbytes <= r->client_slack && nbytes == write->region[0];
+           && r->client_stop - write->offset - nbytes <= r->client_slack;
 }
 
 struct form *form_find(struct sdi_player *p, uint32_t op, uint64_t build, uint32_t index, uint32_t nbytes, bool make)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -35,7 +35,6 @@ from sdi.intervals import ByteRange
 from sdi.launch.launcher import Launcher
 from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
-from sdi.player.builder import COPY_MAX_NBYTES
 from sdi.player.keeper import READ_MAX_NBYTES, SHOWN_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import Bytes, alike, packed_like
@@ -43,6 +42,7 @@ from sdi.regions import RegionSet
 from sdi.runtime.reads import Reads
 from sdi.runtime.region_copies import RegionCopies
 from sdi.runtime.round_trips import RoundTrips
+from sdi.runtime.small import copied_alone, held_alike, held_beside, read_where_held, renew, write_where_held
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, HeldRun, State, member_memory
 from sdi.vmem.memory import VirtualMemory
@@ -219,6 +219,12 @@ class VirtualDevice:
     def _fetch_recorded(
         self, player: Keeper, command: Read, buffer: VirtualBuffer, over: ByteRange, issue: Issue
     ) -> None:
+        held = None if command.into else held_alike(self._memory, buffer, over)
+        if held is not None:
+            player.keep_small(
+                command, buffer, held.over, read_where_held(self._memory, buffer, held, over, issue)
+            )
+            return
         before = buffer.directory.state()
         transfers = self._fetch(buffer, over, issue)
         change = _change(buffer, before)
@@ -287,64 +293,26 @@ class VirtualDevice:
         waits = buffer.dependencies[HOST].before_write(over)
         ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
         done = [ticket]
-        hull = self._beside(buffer, over.bounds) if player is not None and player.is_on else None
+        held = held_alike(memory, buffer, over.bounds) if player is not None else None
+        if player is not None and held is not None and held.is_on_one_member:
+            memory.write_host(buffer, over, ticket)
+            written = write_where_held(memory, buffer, held, over.bounds, issue, done)
+            player.keep_small(command, buffer, held.over, written)
+            return done
+        hull = held_beside(buffer, over.bounds) if player is not None and player.is_on else None
         counted, slack = over.bounds, 0
         if hull is not None:
             counted, slack = hull, WRITE_GRANULE_NBYTES - 1
-        copies = self._copies_of(buffer, counted) if player is not None else {}
+        copies = copied_alone(memory, buffer, counted) if player is not None else {}
         memory.write_host(buffer, over, ticket)
         if player is not None:
             if hull is not None:
                 buffer.directory.wrote(HOST, hull)
-            transfers = self._renew(buffer, copies, issue, done)
+            transfers = renew(memory, buffer, copies, issue, done)
             change = _change(buffer, before)
             if change is not None:
                 player.keep_write(command, buffer, counted, slack, transfers, change)
         return done
-
-    def _copies_of(self, buffer: VirtualBuffer, over: ByteRange) -> dict[int, list[Bytes]]:
-        """By member of this machine, what of ``over`` it has a copy of, as the host does and nobody else."""
-        memory = self._memory
-        found: dict[int, list[Bytes]] = {}
-        if over.nbytes > COPY_MAX_NBYTES or memory.memories.pooled_allocation(buffer) is not None:
-            return found
-        near = [member for member in memory.members if not memory.devices[member].capabilities.node]
-        alone = {1 << HOST | 1 << member_memory(member): member for member in near}
-        for part, held, _ in buffer.directory.holders(over):
-            if (member := alone.get(held)) is not None:
-                found.setdefault(member, []).append(part)
-        return found
-
-    def _renew(
-        self,
-        buffer: VirtualBuffer,
-        copies: Mapping[int, Sequence[Bytes]],
-        issue: Issue,
-        done: list[Ticket],
-    ) -> list[Transfer]:
-        """Bring what the host wrote over to the members that had it: it goes while the application prepares
-        the launch that will want it, as on a single device.  Adds to ``done``.
-        """
-        found: list[Transfer] = []
-        for member, parts in copies.items():
-            planned = self._memory.transfers.plan(buffer, member_memory(member), parts, False, issue.cause)
-            done += [self._memory.transfers.perform(transfer, issue) for transfer in planned]
-            self._memory.devices[member].flush()
-            found += planned
-        return found
-
-    def _beside(self, buffer: VirtualBuffer, over: ByteRange) -> ByteRange | None:
-        """``over``, if the host has it, with what else the host has around it, up to multiples of a granule.
-
-        Where all of that counts as written, writes of other lengths leave the same state.
-        """
-        start = over.start // WRITE_GRANULE_NBYTES * WRITE_GRANULE_NBYTES
-        stop = min(-(-over.stop // WRITE_GRANULE_NBYTES) * WRITE_GRANULE_NBYTES, buffer.nbytes)
-        held = buffer.directory.current_in(HOST, ByteRange(start, stop))
-        for run in [run for part in held for run in part.runs()]:
-            if run.start <= over.start and over.stop <= run.stop:
-                return None if buffer.dependencies[HOST].before_read(run) else run
-        return None
 
     def _copy(self, command: CopyBuffer, issue: Issue) -> Steps[list[Ticket]]:
         here, there = command.source_rectangle, command.target_rectangle

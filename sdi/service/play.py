@@ -233,7 +233,8 @@ class Play:
         transfer: Ticket | None = None
         if isinstance(command, Read):
             transfer = Ticket()
-            over = command.rectangle.bounds
+            assert recorded is not None
+            over = recorded.within or command.rectangle.bounds
             buffer = self._memory.buffer(command.buffer)  # its release is a record that is Python's
             buffer.dependencies[HOST].read_by(over, transfer)
             if command.into:

@@ -103,9 +103,16 @@ static void make_kind(struct kind *kind, unsigned number)
     kind->from = below(MEMORY_NBYTES / 2);
     kind->stop = kind->from + 8 * (1 + below((MEMORY_NBYTES - kind->from) / 8));
     kind->slack = below(4);
+    if (kind->op == SDI_OP_READ ? !kind->is_shown && one_in(3) : kind->op == SDI_OP_WRITE && one_in(3))
+        kind->floats = 1 + below(kind->stop - kind->from);
+    if (kind->op == SDI_OP_READ && kind->floats) {
+        memset(kind->mask + offsetof(struct sdi_rec_read, offset) - PREFIX, 0, 8);
+        memcpy(kind->key + offsetof(struct sdi_rec_read, region) - PREFIX, (uint64_t[]){kind->floats}, 8);
+        kind->key[0] = (uint8_t)number;
+    }
     kind->takes = one_in(2);
     kind->on_member = one_in(2);
-    kind->is_early_write = kind->op == SDI_OP_WRITE && one_in(4);
+    kind->is_early_write = kind->op == SDI_OP_WRITE && !kind->floats && one_in(4);
     if (kind->op == SDI_OP_WRITE) { /* where it is, how much, and since when it is written does not count */
         memset(kind->mask + offsetof(struct sdi_rec_write, offset) - PREFIX, 0, 16);
         memset(kind->mask + offsetof(struct sdi_rec_write, written_ns) - PREFIX, 0, 24);
@@ -190,6 +197,10 @@ static void add_command(uint64_t id, int *last)
     if (c->op == SDI_OP_WRITE && !c->kind->is_early_write) {
         c->at = c->kind->from + below(c->kind->slack + 1);
         c->carried = c->kind->stop - c->at - below(c->kind->slack + 1);
+        if (c->kind->floats) {
+            c->at = c->kind->from + below(c->kind->stop - c->kind->from - c->kind->floats + 1);
+            c->carried = c->kind->floats;
+        }
         if (one_in(2) && w.staged + c->carried <= SDI_STAGING_NBYTES) {
             c->staged_at = SDI_STAGING_OFFSET + w.staged;
             w.staged += c->carried;
@@ -215,6 +226,10 @@ static void add_command(uint64_t id, int *last)
         for (unsigned n = 0; n < c->kind->hole_nbytes[h]; n++)
             key[c->kind->hole_at[h] + n] = (uint8_t)random_bits();
     memcpy(record + PREFIX, key, fixed - PREFIX);
+    if (c->op == SDI_OP_READ && c->kind->floats) {
+        c->at = c->kind->from + below(c->kind->stop - c->kind->from - c->kind->floats + 1);
+        memcpy(record + offsetof(struct sdi_rec_read, offset), (uint64_t[]){c->at}, 8);
+    }
     if (c->op == SDI_OP_NDRANGE)
         memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
     if (c->op == SDI_OP_WRITE)
@@ -256,6 +271,10 @@ static void add_another(uint64_t id)
     unsigned how = below(kind->is_early_write ? 6 : 8);
     uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
     uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
+    if (kind->floats) {
+        at = how == 0 ? kind->stop - kind->floats + 1 : kind->from - (how == 1);
+        carried = kind->floats - (how == 2) + (how == 3);
+    }
     uint64_t since = how == 6 ? 5 : 0;
     if (kind->is_early_write) {
         since = how == 0 ? 0 : 5;

@@ -212,7 +212,7 @@ static int issue(const struct planned *planned, struct stream *s)
     s->after[s->lane] = ++s->issued;
     const uint64_t usual_ns = w.player->recordings[planned->of->number].ops[planned->index].took_ns;
     push(s, (struct item){.position = s->issued, .given_ns = w.threads ? harness_now() : w.now_ns, .usual_ns = usual_ns,
-                          .touch = w.touch});
+                          .touch = w.touch, .of = w.current_command});
     return 0;
 }
 
@@ -223,10 +223,18 @@ static void check_launch(const struct planned *planned, const uint64_t *size, co
         broken("a launch has another size than its recording");
 }
 
-static void check_copy(const struct planned *planned, uint32_t kind, uint64_t to, uint64_t from, size_t nbytes)
+/* The operation that a copy names. */
+static const struct planned *named(uint64_t at)
+{
+    return (const void *)(uintptr_t)(at & -(uint64_t)PLANNED_NBYTES);
+}
+
+static void check_copy(const struct planned *planned, const struct command *of, uint32_t kind, uint64_t to, uint64_t from,
+                       size_t nbytes)
 {
     const struct op *op = &planned->of->ops[planned->index];
-    if (op->kind != (uint32_t)kind || op->to != to || op->from != from || op->nbytes != nbytes)
+    const uint64_t delta = of->kind && of->kind->floats ? of->at - of->kind->from : 0;
+    if (op->kind != (uint32_t)kind || op->to + delta != to || op->from + delta != from || op->nbytes != nbytes)
         broken("a copy is another one than its recording's");
 }
 
@@ -290,18 +298,20 @@ static int cuda_upload(uint64_t to, const void *from, size_t nbytes, void *strea
 {
     BEGIN();
     check_context(stream);
-    const struct planned *planned = (const void *)(uintptr_t)to;
-    check_copy(planned, OP_UPLOAD, to, (uintptr_t)from, nbytes);
-    END(issue(planned, stream));
+    const struct planned *planned = named(to);
+    int issued = issue(planned, stream); /* then `current_command` is its command */
+    check_copy(planned, w.current_command, OP_UPLOAD, to, (uintptr_t)from, nbytes);
+    END(issued);
 }
 
 static int cuda_download(void *to, uint64_t from, size_t nbytes, void *stream)
 {
     BEGIN();
     check_context(stream);
-    const struct planned *planned = (const void *)(uintptr_t)from;
-    check_copy(planned, OP_DOWNLOAD, (uintptr_t)to, from, nbytes);
-    END(issue(planned, stream));
+    const struct planned *planned = named(from);
+    int issued = issue(planned, stream);
+    check_copy(planned, w.current_command, OP_DOWNLOAD, (uintptr_t)to, from, nbytes);
+    END(issued);
 }
 
 static int cuda_copy(uint64_t to, uint64_t from, size_t nbytes, void *stream)
@@ -309,10 +319,11 @@ static int cuda_copy(uint64_t to, uint64_t from, size_t nbytes, void *stream)
     BEGIN();
     check_context(stream);
     const struct planned *planned = (const void *)(uintptr_t)to;
-    check_copy(planned, OP_COPY, to, from, nbytes);
+    int issued = issue(planned, stream);
+    check_copy(planned, w.current_command, OP_COPY, to, from, nbytes);
     if (planned->of->ops[planned->index].object != planned->of->ops[planned->index].other)
         broken("a copy between contexts is made within one");
-    END(issue(planned, stream));
+    END(issued);
 }
 
 static int cuda_copy_peer(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t nbytes,
@@ -321,11 +332,12 @@ static int cuda_copy_peer(uint64_t to, void *to_context, uint64_t from, void *fr
     BEGIN();
     check_context(stream);
     const struct planned *planned = (const void *)(uintptr_t)to;
-    check_copy(planned, OP_COPY, to, from, nbytes);
+    int issued = issue(planned, stream);
+    check_copy(planned, w.current_command, OP_COPY, to, from, nbytes);
     const struct op *op = &planned->of->ops[planned->index];
     if (op->object != to_context || op->other != from_context || to_context == from_context)
         broken("a copy is between other contexts");
-    END(issue(planned, stream));
+    END(issued);
 }
 
 static int fill(uint64_t to, unsigned value, size_t nbytes, void *stream, unsigned pattern_nbytes)
@@ -333,8 +345,8 @@ static int fill(uint64_t to, unsigned value, size_t nbytes, void *stream, unsign
     BEGIN();
     check_context(stream);
     const struct planned *planned = (const void *)(uintptr_t)to;
-    check_copy(planned, OP_FILL, to, planned->of->ops[planned->index].from, nbytes);
     int issued = issue(planned, stream);
+    check_copy(planned, w.current_command, OP_FILL, to, planned->of->ops[planned->index].from, nbytes);
     if (pattern_nbytes != w.current_command->kind->pattern_nbytes
         || memcmp(&value, carried_by(w.current_command), pattern_nbytes))
         broken("a fill has not the pattern of its record");
@@ -450,12 +462,14 @@ static int give(const struct planned *planned, struct stream *s, unsigned num_wa
         if (own->planned != planned)
             broken("the driver of lane %u is given something before what it kept", s->lane);
         own->is_own = false;
+        w.given = own->of;
         counted[GIVEN_AFTER_ALL]++;
         behind(made, s);
         made->position = (uint64_t)(own - s->items) + 1;
         made->after[s->lane] = made->operation = own->position;
     } else {
         issue(planned, s);
+        w.given = w.current_command;
         behind(made, s);
         made->operation = s->issued;
     }
@@ -495,7 +509,7 @@ void __wrap_copy_make(struct lane *lane, struct own_copy *copy)
     if (!item || item->planned != copy->object || item != &s->items[s->done] || w.observed[s->lane] + 1 < item->position)
         broken("the player copies before lane %u has done what is before it", s->lane);
     const struct planned *planned = copy->object;
-    check_copy(planned, copy->kind, copy->to, copy->from, copy->nbytes);
+    check_copy(planned, item->of, copy->kind, copy->to, copy->from, copy->nbytes);
     counted[COPIED]++;
     counted[COPIED_LATE] += item->position < s->issued || planned->of != w.running;
     w.now_ns += 50 + below(300);
@@ -551,20 +565,22 @@ static int opencl_upload(void *queue, void *buffer, unsigned blocking, size_t of
                          unsigned num_waits, const void *waits, void **event)
 {
     BEGIN();
-    check_copy(buffer, OP_UPLOAD, offset, (uintptr_t)from, nbytes);
+    int given = give(buffer, queue, num_waits, event);
+    check_copy(buffer, w.given, OP_UPLOAD, offset, (uintptr_t)from, nbytes);
     if (blocking || waits)
         broken("an upload blocks");
-    END(give(buffer, queue, num_waits, event));
+    END(given);
 }
 
 static int opencl_download(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, void *to,
                            unsigned num_waits, const void *waits, void **event)
 {
     BEGIN();
-    check_copy(buffer, OP_DOWNLOAD, (uintptr_t)to, offset, nbytes);
+    int given = give(buffer, queue, num_waits, event);
+    check_copy(buffer, w.given, OP_DOWNLOAD, (uintptr_t)to, offset, nbytes);
     if (blocking || waits)
         broken("a download blocks");
-    END(give(buffer, queue, num_waits, event));
+    END(given);
 }
 
 static int opencl_copy(void *queue, void *from, void *to, size_t from_offset, size_t to_offset, size_t nbytes,
@@ -572,10 +588,11 @@ static int opencl_copy(void *queue, void *from, void *to, size_t from_offset, si
 {
     BEGIN();
     const struct planned *planned = to;
-    check_copy(planned, OP_COPY, to_offset, from_offset, nbytes);
+    int given = give(planned, queue, num_waits, event);
+    check_copy(planned, w.given, OP_COPY, to_offset, from_offset, nbytes);
     if (from != planned->of->ops[planned->index].other || waits)
         broken("a copy is between other buffers");
-    END(give(planned, queue, num_waits, event));
+    END(given);
 }
 
 static int opencl_fill(void *queue, void *buffer, const void *pattern, size_t pattern_nbytes, size_t offset,
@@ -583,8 +600,8 @@ static int opencl_fill(void *queue, void *buffer, const void *pattern, size_t pa
 {
     BEGIN();
     const struct planned *planned = buffer;
-    check_copy(planned, OP_FILL, offset, planned->of->ops[planned->index].from, nbytes);
     int given = give(planned, queue, num_waits, event);
+    check_copy(planned, w.given, OP_FILL, offset, planned->of->ops[planned->index].from, nbytes);
     if (waits || pattern_nbytes != w.current_command->kind->pattern_nbytes
         || memcmp(pattern, carried_by(w.current_command), pattern_nbytes))
         broken("a fill has not the pattern of its record");

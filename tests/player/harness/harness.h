@@ -59,6 +59,7 @@ struct touch {
 
 struct item {
     const struct planned *planned; /* of a copy that the player means to make itself */
+    const struct command *of;      /* whose operation it is */
     struct event *event; /* recorded; NULL: none */
     bool is_wait;
     bool is_own; /* a copy that the player means to make itself */
@@ -106,13 +107,15 @@ struct kind {
     uint32_t states[STATES], num_states, budget, watch;
     uint32_t device[3], host; /* segments */
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
+    uint32_t floats;            /* reads and writes of so many bytes are anywhere between; 0: they are not */
     uint32_t pattern_nbytes;    /* of fills */
     bool on_member, takes, is_early_write; /* fills; maps and unmaps; writes */
     bool blocking, is_playable, is_shown; /* the player copies what is read */
 };
 
-struct planned {
-    struct recorded *of;
+#define PLANNED_NBYTES 64
+struct planned { /* where a copy begins that names it */
+    _Alignas(PLANNED_NBYTES) struct recorded *of; /* larger than what a copy floats by */
     unsigned index, guessed; /* so often in a row it is not said by itself when it ran */
 };
 
@@ -136,7 +139,7 @@ struct recorded {
 
 struct command {
     uint64_t id;
-    uint32_t op, slot, at, carried; /* of writes */
+    uint32_t op, slot, at, carried; /* of writes; `at`: of reads that float, too */
     uint64_t staged_at;             /* 0: the record brings them */
     unsigned queue, num_waits, waits[WAITS];
     struct kind *kind; /* NULL: a marker */
@@ -245,6 +248,7 @@ struct world {
     struct recorded *recorded;
     struct recorded *running;
     struct command *current_command;
+    const struct command *given; /* whose operation an OpenCL driver was given last */
     unsigned next_op;
     struct touch touch;                               /* of the operation that is issued */
     uint8_t in_order[HOST_SEGMENTS][MEMORY_NBYTES]; /* what `memory` is when all that was acted on is done */

@@ -133,7 +133,8 @@ static void record(struct kind *kind, const struct command *c)
     struct test test = {0};
     if (kind->is_tested && !case_of(c, &test))
         return;
-    struct recorded *r = calloc(1, sizeof *r);
+    struct recorded *r = aligned_alloc(PLANNED_NBYTES, sizeof *r);
+    memset(r, 0, sizeof *r);
     r->kind = kind;
     r->test = test;
     struct given *g = &r->given;
@@ -191,7 +192,9 @@ static void record(struct kind *kind, const struct command *c)
     if (kind->op == SDI_OP_READ) {
         g->client = kind->is_shown ? CLIENT_SHOWN : CLIENT_READS;
         g->client_segment = kind->host;
-        g->client_nbytes = kind->is_shown ? MEMORY_NBYTES : 4;
+        g->client_nbytes = kind->is_shown ? MEMORY_NBYTES : kind->floats ? kind->floats : 4;
+        g->client_from = kind->from;
+        g->client_stop = kind->stop;
         g->client_at = (uintptr_t)w.memory[kind->host - (SEGMENTS - HOST_SEGMENTS)];
         g->client_to = (uintptr_t)r->shown;
         g->client_shown = kind->is_shown && one_in(2) ? 1 + kind->device[0] : 0;
@@ -204,7 +207,10 @@ static void record(struct kind *kind, const struct command *c)
         g->client_from = kind->from;
         g->client_stop = kind->stop;
         g->client_slack = kind->slack;
+        if (kind->floats)
+            g->client_nbytes = kind->floats;
     }
+    g->floats = kind->floats != 0;
     if (kind->op == SDI_OP_MAP || (kind->op == SDI_OP_UNMAP && kind->takes))
         g->client = kind->takes ? CLIENT_TAKES : CLIENT_LOOKS;
     if (g->client != CLIENT_NONE)

@@ -1,0 +1,158 @@
+"""Small reads and writes leave all bytes where they are held: so what comes behind them is known."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from sdi.devices.ticket import completed
+from sdi.errors import DeviceFailed
+from sdi.intervals import ByteRange
+from sdi.runtime.small import SMALL_NBYTES_MAX, held_alike
+from sdi.vmem.directory import HOST, member_memory
+from tests.player.test_player import ITEMS, Loop
+from tests.service.conftest import Serve
+
+NBYTES = 4 * ITEMS
+
+
+def state_of(loop: Loop) -> object:
+    return loop.client.session._memory.buffer(loop.a).directory.state()
+
+
+def element(loop: Loop, at: int) -> int:
+    """One that is read."""
+    found = struct.unpack("<i", loop.client.read(loop.a, 4, 4 * at))[0]
+    assert found == loop.truth[0][at]
+    return int(found)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_a_read_leaves_the_state_and_finds_what_is_newest(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.settle()
+    loop.player.changed()
+    before = state_of(loop)
+    for at in (0, 7, ITEMS - 1):
+        element(loop, at)
+        assert state_of(loop) is before
+    loop.step()
+    for at in (0, 7, ITEMS - 1):
+        element(loop, at)
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])
+def test_a_write_leaves_the_state_and_is_seen_where_it_is_needed(
+    serve: Serve, members: int, stages: bool
+) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.stages = stages
+    loop.settle()
+    before = state_of(loop)
+    for first in (0, 7, ITEMS - 3):
+        loop.put(np.array([first + 70, first - 5, 9], np.int32), first)
+        loop.client.finish()
+        assert state_of(loop) is before
+        element(loop, first + 1)
+    loop.step()
+    loop.mix()
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_other_elements_in_each_step_are_replayed(serve: Serve, members: int) -> None:
+    """Beside, but not across what two members have."""
+    loop = Loop(serve(members, plays=True))
+    loop.settle()
+    random = np.random.default_rng(members)
+
+    def once(number: int) -> None:
+        at = int(random.integers(0, ITEMS // members - 2))
+        loop.put(np.array([number, at], np.int32), at)
+        loop.step(number)
+        element(loop, at)
+
+    loop.until_replayed(once, 3)
+    assert loop.replayed(lambda: [once(number) for number in range(100)]) > 290
+    for at in range(0, ITEMS - 2, 5):
+        loop.put(np.array([at, 1], np.int32), at)
+        element(loop, at + 1)
+    loop.step()
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_none_is_replayed_past_the_bytes_that_are_held_alike(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.settle()
+    loop.until_replayed(lambda number: element(loop, number % 8), 1)
+    end = ITEMS // members
+    assert loop.replayed(lambda: element(loop, end - 1)) == 1
+    loop.client.put(loop.b, struct.pack("<i", 3), offset=0)
+    if members > 1:
+        assert loop.replayed(lambda: element(loop, end)) == 0, "another member has it"
+        both = loop.client.read(loop.a, 8, 4 * end - 4)
+        np.testing.assert_array_equal(np.frombuffer(both, np.int32), loop.truth[0][end - 1 : end + 1])
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_what_python_takes_over_is_behind_them(serve: Serve, members: int) -> None:
+    """Whatever is in flight when a command comes that is Python's."""
+    loop = Loop(serve(members, plays=True))
+    loop.settle()
+
+    def once(number: int) -> None:
+        loop.put(np.array([number], np.int32), number % 8)
+        loop.step(number)
+
+    loop.until_replayed(once, 2)
+    for number in range(60):
+        once(number)
+        loop.fill(number, number % 13, 3 + number % 5)
+        loop.put(np.array([7, 8], np.int32), number % 50)
+        if number % 3 == 0:
+            element(loop, number)
+        loop.mix()
+    loop.check()
+
+
+def test_of_what_several_members_have_a_write_leaves_the_host_the_only_holder(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    loop.settle()
+    memory = loop.client.session._memory
+    buffer = memory.buffer(loop.b)
+    for member in (0, 1):
+        buffer.directory.copied(member_memory(member), ByteRange(0, 64))
+    held = held_alike(memory, buffer, ByteRange(8, 12))
+    assert held is not None and not held.is_on_one_member
+
+
+def test_only_short_ones_that_are_held_alike_count(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    loop.settle()
+    memory = loop.client.session._memory
+    buffer = memory.buffer(loop.a)
+    held = held_alike(memory, buffer, ByteRange(0, 4))
+    assert held is not None and held.over == ByteRange(0, NBYTES // 2)
+    assert held.memories in ((member_memory(0),), (HOST, member_memory(0)))
+    assert held_alike(memory, buffer, ByteRange(NBYTES // 2 - 4, NBYTES // 2 + 4)) is None
+    large = memory.buffer(loop.client.buffer(bytes(SMALL_NBYTES_MAX + 4)))
+    assert held_alike(memory, large, ByteRange(0, SMALL_NBYTES_MAX)) is not None
+    assert held_alike(memory, large, ByteRange(0, SMALL_NBYTES_MAX + 4)) is None
+
+
+def test_a_write_that_fails_on_its_way_fails_its_command(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.settle()
+    loop.player.changed()
+    (member,) = loop.client.session._memory.devices
+    failed = completed(DeviceFailed("member 0", "refused"))
+    monkeypatch.setattr(member, "copy", lambda *_: (failed, failed))
+    written = loop.put(np.array([1], np.int32), first=3)
+    assert loop.client.wait(written) < 0
