@@ -143,7 +143,8 @@ class Builder:
         for end in (source, target):
             if end == HOST:
                 view = memory.memories.host_view(buffer, over)
-                if not native.host(view):
+                all_of_it = ByteRange(*self.span[:2]) if self.floats else over
+                if not native.host(memory.memories.host_view(buffer, all_of_it)):
                     return False
                 places[end] = NativePlace(0, address(view))
                 continue

@@ -165,9 +165,9 @@ struct lane {
  * the record from behind its command fields, and which bits count.  `client_shown`: + 1, to the bytes of this segment; 0: of
  * none; `client_at`, `client_to`: where in this process, and where to; `client_from`, `client_stop`, `client_slack`: of
  * writes, see `fits`; `floats`: of reads and writes that may be anywhere between these, with their copies, which are those
- * for `delta` bytes behind the beginning.  `watch`: 0, or the first of three cells, see `is_watched`.  `profiled`: its number in a profile.
- * `watched`, `handed`, `stores`, `undone`: of an attempt, see attempts.c: copies of counters, how they are looked at, and
- * what cells say where it does not count; the last `num_moves` operations come after that. */
+ * for `delta` bytes behind the beginning.  `watch`: 0, or the first of three cells, see `is_watched`.  `profiled`: its
+ * number in a profile.  `watched`, `handed`, `stores`, `undone`: of an attempt, see attempts.c: copies of counters, how they
+ * are looked at, and what cells say where it does not count; the last `num_moves` operations come after that. */
 struct recording {
     uint64_t hash, runs; /* runs: since Python last asked */
     uint64_t surveyed_ns, surveyed; /* the least that a launch took in the last survey, see streams.c; how many there were */

@@ -2,19 +2,19 @@
 
 What is read does not count as held by the host, and what is written is written wherever it was held.  So
 launches find the buffer in a state that they know, and one recording is right for all such transfers of a run
-of bytes that are held alike: else programs that read or write another element in each step would leave a new
-state each time.
+of bytes that one memory holds.  Else programs that read or write another element in each step would leave a
+new state each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
-from sdi.player.builder import COPY_MAX_NBYTES
+from sdi.player.builder import COPY_MAX_NBYTES, address
 from sdi.player.keeper import WRITE_GRANULE_NBYTES
 from sdi.region import Bytes, as_region
 from sdi.vmem.buffer import VirtualBuffer
@@ -23,73 +23,118 @@ from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.transfers import Transfer
 
 SMALL_NBYTES_MAX = 64 << 10
+WINDOW_NBYTES = 1 << 20
+"""A recording is right within so many bytes of the host's memory, which a driver has locked alike: no slab of
+``page_locks.py`` ends in them.  They are also all that counts as used by it.
+"""
 _RUNS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class HeldAlike:
-    """A run of bytes, and the memories that hold all of it; ``state``: of its buffer."""
+class Run:
+    """Bytes that memory ``holder`` has, all of them; the buffer is in ``state``."""
 
     over: ByteRange
-    memories: tuple[int, ...]
+    holder: int
     state: State
 
-    @property
-    def is_on_one_member(self) -> bool:
-        """Whether one member has it: of several, some may never want what is written."""
-        return len(self.memories) - (HOST in self.memories) == 1
+
+def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
+    """Around ``over``, bytes that the host has, or else one member; None where nobody has all of it, or it is
+    far or long.
+    """
+
+    def holder_of(masks: Sequence[int]) -> int | None:
+        everywhere = masks[0]
+        for mask in masks:
+            everywhere &= mask
+        return (everywhere & -everywhere).bit_length() - 1 if everywhere else None  # the host comes first
+
+    return _run(memory, buffer, over, holder_of, lambda mask, holder: bool(mask >> holder & 1))
 
 
-def held_alike(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> HeldAlike | None:
-    """Around ``over``, all of which is held alike; None where it is not, is too much, or is far."""
+def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
+    """Around ``over``, bytes that one member has, and beside it at most the host; None likewise.
+
+    Of several members some may never want what is written.
+    """
+
+    def holder_of(masks: Sequence[int]) -> int | None:
+        members = {mask & ~(1 << HOST) for mask in masks}
+        alone = members.pop() if len(members) == 1 else 0
+        return alone.bit_length() - 1 if alone and not alone & (alone - 1) else None
+
+    return _run(memory, buffer, over, holder_of, lambda mask, holder: mask & ~(1 << HOST) == 1 << holder)
+
+
+def _run(
+    memory: VirtualMemory,
+    buffer: VirtualBuffer,
+    over: ByteRange,
+    holder_of: Callable[[Sequence[int]], int | None],
+    has: Callable[[int, int], bool],
+) -> Run | None:
     memories = memory.memories
     if over.nbytes > SMALL_NBYTES_MAX or memories.nodes.mask or memories.spilling is not None:
         return None
     state = buffer.directory.state()
     if state is None or memories.pooled_allocation(buffer) is not None:
         return None
-    for run, held, is_defined in buffer.directory.runs(ByteRange(0, buffer.nbytes), _RUNS_MAX) or ():
-        if run.start <= over.start and over.stop <= run.stop:
-            found = tuple(each for each in range(held.bit_length()) if held >> each & 1)
-            return HeldAlike(run, found, state) if found and is_defined else None
-    return None
+    window = _window(memory, buffer, over)
+    runs = buffer.directory.runs(window, _RUNS_MAX) or ()
+    masks = [mask * defined for run, mask, defined in runs if run.start < over.stop and over.start < run.stop]
+    holder = holder_of(masks) if masks else None
+    if holder is None:
+        return None
+    start, stop = window.start, window.stop
+    for run, mask, defined in runs:
+        if not (defined and has(mask, holder)):
+            if run.stop <= over.start:
+                start = run.stop
+            else:
+                stop = min(stop, run.start)
+    return Run(ByteRange(start, stop), holder, state)
+
+
+def _window(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> ByteRange:
+    at = address(memory.memories.host_view(buffer, over))
+    before, behind = at % WINDOW_NBYTES, WINDOW_NBYTES - at % WINDOW_NBYTES
+    if over.nbytes > behind:
+        return over
+    return ByteRange(max(0, over.start - before), min(buffer.nbytes, over.start + behind))
 
 
 def read_where_held(
-    memory: VirtualMemory, buffer: VirtualBuffer, held: HeldAlike, over: ByteRange, issue: Issue
+    memory: VirtualMemory, buffer: VirtualBuffer, run: Run, over: ByteRange, issue: Issue
 ) -> list[Transfer]:
     """Make ``over`` current in the arena, where nobody counts on that.
 
     What would do so at the beginning of the run.
     """
-    transfers = memory.transfers.plan(buffer, HOST, (over,), False, issue.cause)
-    for transfer in transfers:
-        memory.transfers.perform(transfer, issue)
-    buffer.directory.enter(held.state)
-    return [_at_the_beginning(transfer, held.over) for transfer in transfers]
+    if run.holder == HOST:
+        return []
+    transfer = memory.transfers.transfer(buffer, Copy(run.holder, HOST, over), issue.cause, False)
+    memory.transfers.perform(transfer, issue)
+    return [_at_the_beginning(transfer, run.over)]
 
 
 def write_where_held(
     memory: VirtualMemory,
     buffer: VirtualBuffer,
-    held: HeldAlike,
+    run: Run,
     over: ByteRange,
     issue: Issue,
     done: list[Ticket],
 ) -> list[Transfer]:
-    """Bring ``over``, which the host has just written, to all that held it.  Adds to ``done``.
+    """Bring ``over``, which the host has just written, to the member that held it.  Adds to ``done``.
 
     What would do so at the beginning of the run.
     """
-    found: list[Transfer] = []
-    for target in held.memories:
-        if target != HOST:
-            planned = memory.transfers.plan(buffer, target, (over,), False, issue.cause, HOST)
-            done += [memory.transfers.perform(transfer, issue) for transfer in planned]
-            memory.memories.device(target).flush()
-            found += planned
-    buffer.directory.enter(held.state)
-    return [_at_the_beginning(transfer, held.over) for transfer in found]
+    transfer = memory.transfers.transfer(buffer, Copy(HOST, run.holder, over), issue.cause, False)
+    done.append(memory.transfers.perform(transfer, issue))
+    memory.memories.device(run.holder).flush()
+    buffer.directory.enter(run.state)
+    return [_at_the_beginning(transfer, run.over)]
 
 
 def _at_the_beginning(transfer: Transfer, within: ByteRange) -> Transfer:

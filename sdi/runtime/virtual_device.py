@@ -42,7 +42,15 @@ from sdi.regions import RegionSet
 from sdi.runtime.reads import Reads
 from sdi.runtime.region_copies import RegionCopies
 from sdi.runtime.round_trips import RoundTrips
-from sdi.runtime.small import copied_alone, held_alike, held_beside, read_where_held, renew, write_where_held
+from sdi.runtime.small import (
+    copied_alone,
+    held_beside,
+    read_where_held,
+    renew,
+    run_to_read,
+    run_to_write,
+    write_where_held,
+)
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, HeldRun, State, member_memory
 from sdi.vmem.memory import VirtualMemory
@@ -219,11 +227,10 @@ class VirtualDevice:
     def _fetch_recorded(
         self, player: Keeper, command: Read, buffer: VirtualBuffer, over: ByteRange, issue: Issue
     ) -> None:
-        held = None if command.into else held_alike(self._memory, buffer, over)
-        if held is not None:
-            player.keep_small(
-                command, buffer, held.over, read_where_held(self._memory, buffer, held, over, issue)
-            )
+        run = None if command.into else run_to_read(self._memory, buffer, over)
+        if run is not None:
+            brought = read_where_held(self._memory, buffer, run, over, issue)
+            player.keep_small(command, buffer, run.over, brought)
             return
         before = buffer.directory.state()
         transfers = self._fetch(buffer, over, issue)
@@ -293,11 +300,11 @@ class VirtualDevice:
         waits = buffer.dependencies[HOST].before_write(over)
         ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
         done = [ticket]
-        held = held_alike(memory, buffer, over.bounds) if player is not None else None
-        if player is not None and held is not None and held.is_on_one_member:
+        run = run_to_write(memory, buffer, over.bounds) if player is not None else None
+        if player is not None and run is not None:
             memory.write_host(buffer, over, ticket)
-            written = write_where_held(memory, buffer, held, over.bounds, issue, done)
-            player.keep_small(command, buffer, held.over, written)
+            written = write_where_held(memory, buffer, run, over.bounds, issue, done)
+            player.keep_small(command, buffer, run.over, written)
             return done
         hull = held_beside(buffer, over.bounds) if player is not None and player.is_on else None
         counted, slack = over.bounds, 0

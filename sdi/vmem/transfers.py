@@ -117,8 +117,8 @@ class Transfers:
         staged = _fewer(home)
         if home:
             staged += [Copy(HOST, memory, over) for over in as_few([copy.over for copy in home])]
-        found = [self._transfer(buffer, copy, cause, True) for copy in staged]
-        found += [self._transfer(buffer, copy, cause, False) for copy in _fewer(direct)]
+        found = [self.transfer(buffer, copy, cause, True) for copy in staged]
+        found += [self.transfer(buffer, copy, cause, False) for copy in _fewer(direct)]
         return found
 
     def _from(self, source: int, memory: int, holders: int, nbytes: int) -> int:
@@ -141,7 +141,8 @@ class Transfers:
             holders & (holders - 1) and part.total_nbytes >= 2 * _SHARE_NBYTES for part, holders in stale
         )
 
-    def _transfer(self, buffer: VirtualBuffer, copy: Copy, cause: str, is_staged: bool) -> Transfer:
+    def transfer(self, buffer: VirtualBuffer, copy: Copy, cause: str, is_staged: bool) -> Transfer:
+        """A copy of bytes that the source has; see ``Transfer``."""
         over, nbytes = (copy.over,), copy.over.total_nbytes
         leave = buffer.dependencies[copy.source].use(over, ())
         arrive = buffer.dependencies[copy.target].use((), over)

@@ -10,8 +10,10 @@ import pytest
 from sdi.devices.ticket import completed
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
-from sdi.runtime.small import SMALL_NBYTES_MAX, held_alike
+from sdi.player.builder import address
+from sdi.runtime.small import SMALL_NBYTES_MAX, WINDOW_NBYTES, run_to_read, run_to_write
 from sdi.vmem.directory import HOST, member_memory
+from sdi.wire.records import Op
 from tests.player.test_player import ITEMS, Loop
 from tests.service.conftest import Serve
 
@@ -86,7 +88,7 @@ def test_other_elements_in_each_step_are_replayed(serve: Serve, members: int) ->
 
 
 @pytest.mark.parametrize("members", [1, 2])
-def test_none_is_replayed_past_the_bytes_that_are_held_alike(serve: Serve, members: int) -> None:
+def test_none_is_replayed_past_the_bytes_that_one_has(serve: Serve, members: int) -> None:
     loop = Loop(serve(members, plays=True))
     loop.settle()
     loop.until_replayed(lambda number: element(loop, number % 8), 1)
@@ -127,22 +129,76 @@ def test_of_what_several_members_have_a_write_leaves_the_host_the_only_holder(se
     buffer = memory.buffer(loop.b)
     for member in (0, 1):
         buffer.directory.copied(member_memory(member), ByteRange(0, 64))
-    held = held_alike(memory, buffer, ByteRange(8, 12))
-    assert held is not None and not held.is_on_one_member
+    assert run_to_write(memory, buffer, ByteRange(8, 12)) is None
+    found = run_to_read(memory, buffer, ByteRange(8, 12))
+    assert found is not None and found.holder in (HOST, member_memory(0))
 
 
-def test_only_short_ones_that_are_held_alike_count(serve: Serve) -> None:
+def test_only_short_ones_of_bytes_that_somebody_has_count(serve: Serve) -> None:
     loop = Loop(serve(2, plays=True))
     loop.settle()
     memory = loop.client.session._memory
     buffer = memory.buffer(loop.a)
-    held = held_alike(memory, buffer, ByteRange(0, 4))
-    assert held is not None and held.over == ByteRange(0, NBYTES // 2)
-    assert held.memories in ((member_memory(0),), (HOST, member_memory(0)))
-    assert held_alike(memory, buffer, ByteRange(NBYTES // 2 - 4, NBYTES // 2 + 4)) is None
+    half = ByteRange(0, NBYTES // 2)
+    for run_of in (run_to_read, run_to_write):
+        found = run_of(memory, buffer, ByteRange(0, 4))
+        assert found is not None and (found.over, found.holder) == (half, member_memory(0))
+        assert run_of(memory, buffer, ByteRange(NBYTES // 2 - 4, NBYTES // 2 + 4)) is None
     large = memory.buffer(loop.client.buffer(bytes(SMALL_NBYTES_MAX + 4)))
-    assert held_alike(memory, large, ByteRange(0, SMALL_NBYTES_MAX)) is not None
-    assert held_alike(memory, large, ByteRange(0, SMALL_NBYTES_MAX + 4)) is None
+    found = run_to_read(memory, large, ByteRange(0, SMALL_NBYTES_MAX))
+    assert found is not None and found.holder == HOST and run_to_write(memory, large, ByteRange(0, 4)) is None
+    assert run_to_read(memory, large, ByteRange(0, SMALL_NBYTES_MAX + 4)) is None
+
+
+def test_what_the_host_has_of_it_too_does_not_matter(serve: Serve) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.settle()
+    memory = loop.client.session._memory
+    buffer = memory.buffer(loop.a)
+    loop.client.read(loop.a, NBYTES)  # all of it
+    buffer.directory.copied(HOST, ByteRange(64, 128))
+    state = buffer.directory.state()
+    for over in (ByteRange(60, 68), ByteRange(124, 132), ByteRange(0, 4)):
+        found = run_to_read(memory, buffer, over)
+        assert found is not None and (found.over, found.holder) == (buffer.whole, member_memory(0))
+    found = run_to_read(memory, buffer, ByteRange(64, 128))
+    assert found is not None and (found.over, found.holder) == (ByteRange(64, 128), HOST)
+    loop.put(np.array([5, 6, 7, 8], np.int32), 14)
+    element(loop, 15)
+    element(loop, 17)
+    assert state_of(loop) is state
+    loop.mix()
+    loop.check()
+
+
+@pytest.mark.parametrize("at", [0, 12344, (1 << 20) - 4, (1 << 20) + 4, (3 << 20) - 4])
+def test_of_a_large_run_what_is_locked_alike_counts(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    client = serve(1, plays=True)
+    loop = Loop(client)
+    memory = client.session._memory
+    large = client.buffer(bytes(3 << 20))
+    buffer, over = memory.buffer(large), ByteRange(at, at + 4)
+    client.command(Op.FILL, b"abcd", buffer=large, pattern_nbytes=4, region=[3 << 20, 1, 1])
+    client.finish()
+    held = run_to_read(memory, buffer, over)
+    assert held is not None and held.over.start <= at and at + 4 <= held.over.stop
+    first = address(memory.memories.host_view(buffer, held.over))
+    last = first + held.over.nbytes - 1
+    assert first // WINDOW_NBYTES == last // WINDOW_NBYTES
+    assert held.over.start == 0 or first % WINDOW_NBYTES == 0
+    assert held.over.stop == 3 << 20 or (last + 1) % WINDOW_NBYTES == 0
+    asked: list[tuple[int, int]] = []
+
+    def host(_: object, view: memoryview) -> bool:
+        asked.append((address(view), view.nbytes))
+        return True
+
+    (native,) = loop.player.members
+    monkeypatch.setattr(type(native), "host", host)
+    assert client.read(large, 4, at) == b"abcd"
+    assert asked[-1] == (first, held.over.nbytes)
 
 
 def test_a_write_that_fails_on_its_way_fails_its_command(
