@@ -78,13 +78,17 @@ class Packed:
 
 
 def parts_of(directory: Directory, over: ByteRange) -> list[HeldBytes] | None:
-    """``over`` in as few parts as that takes, in order; None where these are very many."""
+    """``over`` in as few parts as that takes, in order; None where these are very many.
+
+    What different members have is not put together because the host has all of it too.
+    """
     found: list[HeldBytes] = []
     runs = directory.runs(over, 4 * _PARTS_MAX)
     for part, holders, defined in runs or ():
         last = found[-1] if found else None
-        if last is not None and last.defined == defined and last.holders & holders:
-            found[-1] = HeldBytes(ByteRange(last.over.start, part.stop), last.holders & holders, defined)
+        both = last.holders & holders if last is not None and last.defined == defined else 0
+        if last is not None and both and (both != 1 << HOST or 1 << HOST in (last.holders, holders)):
+            found[-1] = HeldBytes(ByteRange(last.over.start, part.stop), both, defined)
         else:
             found.append(HeldBytes(part, holders, defined))
     return None if runs is None or len(found) > _PARTS_MAX else found
@@ -312,7 +316,9 @@ class RegionCopies:
             nearest = memory.transfers.links.choose(self._wanted_in, readers, from_.total_nbytes)
             ends = Ends(self._wanted_in if is_there else nearest, self._wanted_in)
         elif is_open:
-            ends = Ends(_lowest(readers), _lowest(readers))
+            now = self._parts_of(target, to.bounds) or ()
+            on_member = readers & now[0].holders & ~(1 << HOST) if len(now) == 1 else 0
+            ends = Ends(_lowest(on_member or readers), _lowest(on_member or readers))
         elif there is None or len(there) > 1:
             return None
         else:

@@ -58,7 +58,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 14
+PROTOCOL_VERSION = 15
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -120,7 +120,8 @@ class Op(IntEnum):
     BUILD = 12, "u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"
     RELEASE_BUILD = 13
     # listener: the context that hears of the queue's commands that fail (FAILED notices), or 0
-    CREATE_QUEUE = 14, "u64 properties; u64 listener"
+    # unasked: 1: the client's own, for memory of the application that buffers use
+    CREATE_QUEUE = 14, "u64 properties; u64 listener; u32 unasked; u32 reserved"
     RELEASE_QUEUE = 15
     CREATE_USER_EVENT = 16, "u32 slot; u32 reserved"
     SET_USER_EVENT = 17, "i32 status; u32 reserved"

@@ -165,6 +165,7 @@ bool sdi_host_have_queue(void)
         .nbytes = sizeof record,
         .op = SDI_OP_CREATE_QUEUE,
         .properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE,
+        .unasked = 1,
     };
     if (sdi_host.queue)
         return true;
