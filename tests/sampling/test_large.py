@@ -40,9 +40,7 @@ def assert_nothing_is_known(found: tuple[AccessRange, ...]) -> None:
 
 
 @pytest.mark.parametrize("style", ["straight", "switched", "nested", "sums"])
-def test_twice_the_lines_take_about_twice_the_operations(
-    style: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twice_the_lines_take_about_twice_the_operations(style: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "FIRST", MAX_OPERATIONS)
     taken: list[list[int]] = []
     first = {"nested": 100, "sums": 500}.get(style, 250)
