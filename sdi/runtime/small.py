@@ -8,12 +8,15 @@ new state each time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
+from sdi.errors import ClError, DeviceFailed
 from sdi.intervals import ByteRange
+from sdi.launch.steps import Steps
 from sdi.player.builder import COPY_MAX_NBYTES, address
 from sdi.player.keeper import WRITE_GRANULE_NBYTES
 from sdi.region import Bytes, as_region
@@ -28,6 +31,8 @@ WINDOW_NBYTES = 1 << 20
 ``page_locks.py`` ends in them.  They are also all that counts as used by it.
 """
 _RUNS_MAX = 64
+_ATTEMPTS = 4
+_log = logging.getLogger("sdi.copies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +44,33 @@ class Run:
     state: State
 
 
+def is_small(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> bool:
+    """Whether a transfer of ``over`` is short, and near."""
+    memories = memory.memories
+    is_near = not memories.nodes.mask and memories.spilling is None
+    return over.nbytes <= SMALL_NBYTES_MAX and is_near and memories.pooled_allocation(buffer) is None
+
+
 def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
-    """Around ``over``, bytes that the host has, or else one member; None where nobody has all of it, or it is
-    far or long.
+    """Around ``over``, bytes that the host has, or that one member has and the host has not.
+
+    A member does not write where the host has good bytes: it might fail.  None where nobody has all of it, or
+    it is not small.
     """
 
     def holder_of(masks: Sequence[int]) -> int | None:
-        everywhere = masks[0]
+        everywhere, anywhere = masks[0], 0
         for mask in masks:
             everywhere &= mask
-        return (everywhere & -everywhere).bit_length() - 1 if everywhere else None  # the host comes first
+            anywhere |= mask
+        if everywhere >> HOST & 1:
+            return HOST
+        return None if anywhere >> HOST & 1 or not everywhere else (everywhere & -everywhere).bit_length() - 1
 
-    return _run(memory, buffer, over, holder_of, lambda mask, holder: bool(mask >> holder & 1))
+    def has(mask: int, holder: int) -> bool:
+        return mask >> holder & 1 == 1 and (holder == HOST or not mask >> HOST & 1)
+
+    return _run(memory, buffer, over, holder_of, has)
 
 
 def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
@@ -74,11 +94,8 @@ def _run(
     holder_of: Callable[[Sequence[int]], int | None],
     has: Callable[[int, int], bool],
 ) -> Run | None:
-    memories = memory.memories
-    if over.nbytes > SMALL_NBYTES_MAX or memories.nodes.mask or memories.spilling is not None:
-        return None
     state = buffer.directory.state()
-    if state is None or memories.pooled_allocation(buffer) is not None:
+    if state is None or not is_small(memory, buffer, over):
         return None
     window = _window(memory, buffer, over)
     runs = buffer.directory.runs(window, _RUNS_MAX) or ()
@@ -194,3 +211,41 @@ def held_beside(buffer: VirtualBuffer, over: ByteRange) -> ByteRange | None:
         if run.start <= over.start and over.stop <= run.stop:
             return None if buffer.dependencies[HOST].before_read(run) else run
     return None
+
+
+def bring_to_target(
+    memory: VirtualMemory,
+    source: tuple[VirtualBuffer, ByteRange],
+    target: tuple[VirtualBuffer, ByteRange],
+    wanted: int,
+    issue: Issue,
+) -> Steps[None]:
+    """Before a copy: what only the host has goes to the members that have the target, where there is room.
+
+    It would have to go there after each copy else, also where a program copies the same bytes in each step.
+    ``wanted``: the memory that has to have the target, or HOST.
+    """
+    (from_, here), (to, there) = source, target
+    memories, is_lazy = memory.memories, memory.coherence == "lazy"
+    if not is_lazy or any(each.is_in_place or memories.pooled_allocation(each) for each in (from_, to)):
+        return
+    near = [member for member in memory.members if not memory.devices[member].capabilities.node]
+    alone = {1 << member_memory(member): member for member in near}
+    for run, mask, _ in to.directory.runs(there, _RUNS_MAX) or ():
+        member = alone.get(mask & ~(1 << HOST))
+        part = ByteRange(run.start - there.start + here.start, run.stop - there.start + here.start)
+        if member is None or wanted not in (HOST, member_memory(member)):
+            continue
+        held = from_.directory.runs(part, 1)
+        if held is None or held[0][1:] != (1 << HOST, True) or not memory.placement.fits(member, part):
+            continue
+        try:
+            for _ in range(_ATTEMPTS):
+                waits = memory.placement.reserve([(from_, member, part), (to, member, run)], issue)
+                if not waits:
+                    memory.transfers.bring(from_, member_memory(member), part, issue)
+                    break
+                yield waits
+        except (ClError, DeviceFailed) as cause:
+            _log.debug("buffer %d is copied on the host: %s", from_.id, cause)
+            return

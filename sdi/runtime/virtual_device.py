@@ -43,8 +43,10 @@ from sdi.runtime.reads import Reads
 from sdi.runtime.region_copies import RegionCopies
 from sdi.runtime.round_trips import RoundTrips
 from sdi.runtime.small import (
+    bring_to_target,
     copied_alone,
     held_beside,
+    is_small,
     read_where_held,
     renew,
     run_to_read,
@@ -234,6 +236,8 @@ class VirtualDevice:
             return
         before = buffer.directory.state()
         transfers = self._fetch(buffer, over, issue)
+        if before is not None and not command.into and is_small(self._memory, buffer, over):
+            buffer.directory.enter(before)
         change = _change(buffer, before)
         if change is not None:
             player.keep_read(command, buffer, tuple(transfers), change)
@@ -329,7 +333,9 @@ class VirtualDevice:
         ends = source, here.strided, target, there.strided, self._place_for(command.member)
         if player is None or source is target or not (here.contiguous and there.contiguous):
             return (yield from RegionCopies(self._memory, issue).copy(*ends))
-        yield from self._bring_to_target(source, here.bounds, target, there.bounds, issue)
+        yield from bring_to_target(
+            self._memory, (source, here.bounds), (target, there.bounds), ends[-1], issue
+        )
         before = source.directory.state(), target.directory.state()
         held = source.directory.runs(here.bounds, _HOMES_MAX)
         tickets = yield from RegionCopies(self._memory, issue).copy(*ends)
@@ -346,28 +352,6 @@ class VirtualDevice:
         if len(changes) == 2 and parts and all(member in self._memory.members for member, _, _ in parts):
             player.keep_copy(command, (source, target), parts, changes)
         return tickets
-
-    def _bring_to_target(
-        self, source: VirtualBuffer, here: ByteRange, target: VirtualBuffer, there: ByteRange, issue: Issue
-    ) -> Steps[None]:
-        """Have what only the host has copied by the members that have the target: it would have to go there
-        after each copy, where the same bytes are copied again.
-        """
-        memory = self._memory
-        if memory.coherence != "lazy" or source.is_in_place or target.is_in_place:
-            return
-        if not source.directory.is_only_on(HOST) or memory.memories.pooled is not None:
-            return
-        near = [m for m in memory.members if not memory.devices[m].capabilities.node]
-        alone = {1 << member_memory(member): member for member in near}
-        for run, mask, _ in target.directory.runs(there, _HOMES_MAX) or ():
-            member = alone.get(mask & ~(1 << HOST))
-            part = ByteRange(run.start - there.start + here.start, run.stop - there.start + here.start)
-            if member is None or not memory.placement.fits(member, part, places=1):
-                continue
-            while waits := memory.placement.reserve([(source, member, part)], issue):
-                yield waits
-            memory.transfers.bring(source, member_memory(member), part, issue)
 
     def _fill(self, command: Fill, issue: Issue) -> Steps[list[Ticket]]:
         """On the members that have the bytes or are to have them, else in the arena."""

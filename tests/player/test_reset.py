@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from sdi.errors import ClError, Status
 from sdi.wire.records import Op
 from tests.player.test_player import ITEMS, Loop
 from tests.service.conftest import Serve
@@ -52,4 +55,28 @@ def test_what_the_host_writes_there_is_what_is_copied_next(serve: Serve, members
         loop.step(number)
         if number % 5 == 0:
             loop.check()
+    loop.check()
+
+
+def test_where_there_is_no_room_for_it_the_copy_is_made_all_the_same(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = Loop(serve(1, plays=True))
+    loop.settle()
+    client, placement = loop.client, loop.client.session._memory.placement
+    first = np.arange(9, ITEMS + 9, dtype=np.int32)
+    kept = client.buffer(first.tobytes())
+    reserve, asked = placement.reserve, list[int]()
+
+    def refuse(wanted: Any, *more: Any) -> Any:
+        asked.append(len(wanted))
+        if len(asked) == 1:
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, "no room")
+        return reserve(wanted, *more)
+
+    monkeypatch.setattr(placement, "reserve", refuse)
+    copied = client.command(Op.COPY, source=kept, target=loop.a, region=[NBYTES, 1, 1])
+    assert client.wait(copied) == 0 and asked[0] == 2
+    loop.truth[0] = first
+    loop.step()
     loop.check()

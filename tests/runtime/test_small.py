@@ -150,23 +150,28 @@ def test_only_short_ones_of_bytes_that_somebody_has_count(serve: Serve) -> None:
     assert run_to_read(memory, large, ByteRange(0, SMALL_NBYTES_MAX + 4)) is None
 
 
-def test_what_the_host_has_of_it_too_does_not_matter(serve: Serve) -> None:
-    loop = Loop(serve(1, plays=True))
+def test_where_the_host_has_some_of_it_reads_leave_the_state_too(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
     loop.settle()
     memory = loop.client.session._memory
     buffer = memory.buffer(loop.a)
     loop.client.read(loop.a, NBYTES)  # all of it
     buffer.directory.copied(HOST, ByteRange(64, 128))
     state = buffer.directory.state()
-    for over in (ByteRange(60, 68), ByteRange(124, 132), ByteRange(0, 4)):
-        found = run_to_read(memory, buffer, over)
-        assert found is not None and (found.over, found.holder) == (buffer.whole, member_memory(0))
+    for over in (ByteRange(60, 68), ByteRange(124, 132)):
+        assert run_to_read(memory, buffer, over) is None
     found = run_to_read(memory, buffer, ByteRange(64, 128))
     assert found is not None and (found.over, found.holder) == (ByteRange(64, 128), HOST)
+    found = run_to_read(memory, buffer, ByteRange(0, 4))
+    assert found is not None and (found.over, found.holder) == (ByteRange(0, 64), member_memory(0))
     loop.put(np.array([5, 6, 7, 8], np.int32), 14)
-    element(loop, 15)
-    element(loop, 17)
-    assert state_of(loop) is state
+    middle = NBYTES // 2
+    for start in (60, 68, 124, middle - 4):  # the last of what two members have
+        data = loop.client.read(loop.a, 8, start)
+        np.testing.assert_array_equal(
+            np.frombuffer(data, np.int32), loop.truth[0][start // 4 : start // 4 + 2]
+        )
+        assert state_of(loop) is state
     loop.mix()
     loop.check()
 
