@@ -74,17 +74,18 @@ def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -
 
 
 def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
-    """Around ``over``, bytes that one member has, and beside it at most the host; None likewise.
+    """Around ``over``, bytes that one member has and nobody else; None likewise.
 
-    Of several members some may never want what is written.
+    Of several members some may never want what is written; where the host has it too its state comes back
+    anyway, and recordings that know no length (``held_beside``) are right.
     """
 
     def holder_of(masks: Sequence[int]) -> int | None:
-        members = {mask & ~(1 << HOST) for mask in masks}
-        alone = members.pop() if len(members) == 1 else 0
-        return alone.bit_length() - 1 if alone and not alone & (alone - 1) else None
+        alone = masks[0] if len(set(masks)) == 1 else 0
+        is_one = alone & ~(1 << HOST) == alone and alone & (alone - 1) == 0
+        return alone.bit_length() - 1 if alone and is_one else None
 
-    return _run(memory, buffer, over, holder_of, lambda mask, holder: mask & ~(1 << HOST) == 1 << holder)
+    return _run(memory, buffer, over, holder_of, lambda mask, holder: mask == 1 << holder)
 
 
 def _run(

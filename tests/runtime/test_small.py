@@ -87,6 +87,20 @@ def test_other_elements_in_each_step_are_replayed(serve: Serve, members: int) ->
     loop.check()
 
 
+def test_any_length_of_what_the_host_has_too_is_replayed(serve: Serve) -> None:
+    """As an application does that hands another number of rows to each launch."""
+    loop = Loop(serve(1, plays=True))
+
+    def once(number: int) -> None:
+        loop.put(np.arange(number, 2 * number + 1, dtype=np.int32), first=0)
+        loop.mix()
+        loop.client.finish()
+
+    loop.until_replayed(once, 2)
+    assert loop.replayed(lambda: [once(number) for number in range(ITEMS - 80, ITEMS - 20)]) > 110
+    loop.check()
+
+
 @pytest.mark.parametrize("members", [1, 2])
 def test_none_is_replayed_past_the_bytes_that_one_has(serve: Serve, members: int) -> None:
     loop = Loop(serve(members, plays=True))
@@ -164,7 +178,6 @@ def test_where_the_host_has_some_of_it_reads_leave_the_state_too(serve: Serve) -
     assert found is not None and (found.over, found.holder) == (ByteRange(64, 128), HOST)
     found = run_to_read(memory, buffer, ByteRange(0, 4))
     assert found is not None and (found.over, found.holder) == (ByteRange(0, 64), member_memory(0))
-    loop.put(np.array([5, 6, 7, 8], np.int32), 14)
     middle = NBYTES // 2
     for start in (60, 68, 124, middle - 4):  # the last of what two members have
         data = loop.client.read(loop.a, 8, start)
