@@ -143,8 +143,10 @@ class Builder:
         for end in (source, target):
             if end == HOST:
                 view = memory.memories.host_view(buffer, over)
-                all_of_it = ByteRange(*self.span[:2]) if self.floats else over
-                if not native.host(memory.memories.host_view(buffer, all_of_it)):
+                reached = view
+                if self.floats:
+                    reached = memory.memories.host_view(buffer, ByteRange(*self.span[:2]))
+                if not native.host(reached):
                     return False
                 places[end] = NativePlace(0, address(view))
                 continue

@@ -318,7 +318,8 @@ class RegionCopies:
         elif is_open:
             now = self._parts_of(target, to.bounds) or ()
             on_member = readers & now[0].holders & ~(1 << HOST) if len(now) == 1 else 0
-            ends = Ends(_lowest(on_member or readers), _lowest(on_member or readers))
+            place = _lowest(on_member or readers)
+            ends = Ends(place, place)
         elif there is None or len(there) > 1:
             return None
         else:

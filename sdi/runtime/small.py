@@ -81,9 +81,8 @@ def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) 
     """
 
     def holder_of(masks: Sequence[int]) -> int | None:
-        alone = masks[0] if len(set(masks)) == 1 else 0
-        is_one = alone & ~(1 << HOST) == alone and alone & (alone - 1) == 0
-        return alone.bit_length() - 1 if alone and is_one else None
+        holder = masks[0].bit_length() - 1
+        return holder if holder > HOST and set(masks) == {1 << holder} else None
 
     return _run(memory, buffer, over, holder_of, lambda mask, holder: mask == 1 << holder)
 
@@ -173,12 +172,17 @@ def copied_alone(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) 
     found: dict[int, list[Bytes]] = {}
     if over.nbytes > COPY_MAX_NBYTES or memory.memories.pooled_allocation(buffer) is not None:
         return found
-    near = [member for member in memory.members if not memory.devices[member].capabilities.node]
-    alone = {1 << HOST | 1 << member_memory(member): member for member in near}
+    alone = _by_bit(memory)
     for part, held, _ in buffer.directory.holders(over):
-        if (member := alone.get(held)) is not None:
+        if held >> HOST & 1 and (member := alone.get(held & ~(1 << HOST))) is not None:
             found.setdefault(member, []).append(part)
     return found
+
+
+def _by_bit(memory: VirtualMemory) -> dict[int, int]:
+    """Members of this machine, by the bit set that has each alone."""
+    near = [member for member in memory.members if not memory.devices[member].capabilities.node]
+    return {1 << member_memory(member): member for member in near}
 
 
 def renew(
@@ -230,8 +234,7 @@ def bring_to_target(
     memories, is_lazy = memory.memories, memory.coherence == "lazy"
     if not is_lazy or any(each.is_in_place or memories.pooled_allocation(each) for each in (from_, to)):
         return
-    near = [member for member in memory.members if not memory.devices[member].capabilities.node]
-    alone = {1 << member_memory(member): member for member in near}
+    alone = _by_bit(memory)
     for run, mask, _ in to.directory.runs(there, _RUNS_MAX) or ():
         member = alone.get(mask & ~(1 << HOST))
         part = ByteRange(run.start - there.start + here.start, run.stop - there.start + here.start)

@@ -207,8 +207,8 @@ class Dispatcher:
                 is_ordered, is_profiled = not properties & _OUT_OF_ORDER, bool(properties & _PROFILING)
                 engine.core.create_queue(record_id, is_ordered, listener, is_profiled)
                 if self._player is not None:
-                    # What is played is done in order: nothing of that waits for the application, unless that
-                    # itself waits for what the client does unasked.
+                    # What is played is done in order, which holds up nobody: none of it waits for what the
+                    # application has yet to do.  But that may wait for what the client does unasked.
                     self._player.queue(record_id, not asked("unasked"), is_profiled)
             case Op.RELEASE_QUEUE:
                 engine.core.release_queue(record_id)
