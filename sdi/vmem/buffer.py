@@ -85,6 +85,7 @@ class VirtualBuffer:
     have changed its bytes in the arena without a command that says so.  ``is_one_of_many``: that launches may
     reach together, see ``Reaches``.
     ``is_in_place``: it is used in the arena only, where the application may use it at any time.
+    ``written_nbytes``: of the last write that came with its record.
     """
 
     id: int
@@ -102,6 +103,7 @@ class VirtualBuffer:
     is_outside: bool = False
     is_one_of_many: bool = False
     is_in_place: bool = False
+    written_nbytes: int = 0
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:

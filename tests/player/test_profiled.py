@@ -90,9 +90,9 @@ def test_replayed_commands_are_in_the_profile_once_each(serve: Serve, tmp_path: 
     assert names.count("advance") > 200 and names.count("blend") > 100
     writes = Counter(command.nbytes for command in session.commands if command.kind == "write")
     assert set(writes) == {4 * count for count in range(1, 8)}
-    written = {command.id for command in session.commands if command.kind == "write"}
-    brought = [copy for copy in session.copies if copy.command in written]
-    assert brought and all(copy.source == HOST and copy.cause == "write" for copy in brought)
+    replayed = {launch.command for launch in session.launches if launch.known == "replay"}
+    brought = [copy for copy in session.copies if copy.command in replayed]
+    assert brought and all(copy.source == HOST and copy.cause == "advance: a" for copy in brought)
     (advance, _) = make_tables(Profile((session,))).kernels
     assert advance.replays + advance.bindings + advance.plans + advance.new_plans == advance.launches
     of_members = [0] * members

@@ -53,6 +53,7 @@ def test_a_write_leaves_the_state_and_is_seen_where_it_is_needed(
 ) -> None:
     loop = Loop(serve(members, plays=True))
     loop.stages = stages
+    loop.put(np.array([1, 2, 3], np.int32), 5)  # another length than before
     loop.settle()
     before = state_of(loop)
     for first in (0, 7, ITEMS - 3):
@@ -223,6 +224,7 @@ def test_a_write_that_fails_on_its_way_fails_its_command(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = Loop(serve(1, plays=True))
+    loop.put(np.array([1], np.int32), first=3)  # the next one has its length
     loop.settle()
     loop.player.changed()
     (member,) = loop.client.session._memory.devices
