@@ -62,7 +62,7 @@ class Hold:
     """What one lane holds back.  Any thread may release it.
 
     ``order``: the driver orders what lanes with the same one issue.  ``give``: gives an operation to the
-    driver; False where another thread will, and then calls ``release``.
+    driver; False where another thread will, and then calls ``release``, or where it is held back again.
     """
 
     def __init__(self, name: str, order: object, give: Callable[[HeldTicket], bool]) -> None:
@@ -95,9 +95,9 @@ class Hold:
             if self.is_closed:
                 return False
             self.is_closed = True
+            self._idle.wait_for(lambda: not self._starting)
             abandoned = list(self._held)
             self._held.clear()
-            self._idle.wait_for(lambda: not self._starting)
         for ticket in abandoned:
             ticket.wait = ()
             ticket.native = Failed(DeviceFailed(self._name, "closed before the operation could start"))

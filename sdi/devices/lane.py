@@ -31,18 +31,21 @@ class Native(Protocol):
 N = TypeVar("N", bound=Native)
 Start = Callable[[], N]
 """Gives one operation to the driver; must not block.  Raises the driver's error."""
+InTheWay = Callable[[Ticket], Sequence[Ticket]]
+"""Of an operation that could start now: tickets of other owners that have to be done first."""
 
 
 class LaneTicket(HeldTicket):
     """Ticket of an operation of a lane.
 
     ``handle``: what ``native`` will be, kept until it is complete: dropping that of a host copy would wait
-    holding the GIL.
+    holding the GIL.  ``in_the_way``: what it has to wait for besides, found when it could start.
     """
 
-    __slots__ = ("handle",)
+    __slots__ = ("handle", "in_the_way")
 
     handle: object
+    in_the_way: InTheWay | None
 
 
 class Lane(Generic[N]):
@@ -65,10 +68,20 @@ class Lane(Generic[N]):
         self._waiter: Final = threading.Thread(target=self._run, name=thread_name, daemon=True)
         self._waiter.start()
 
-    def issue(self, start: Start[N], wait: Sequence[Ticket], keep: object = None) -> Ticket:
-        """Start when ``wait`` allows; never blocks.  ``keep`` is referenced until the ticket is done."""
+    def issue(
+        self,
+        start: Start[N],
+        wait: Sequence[Ticket],
+        keep: object = None,
+        in_the_way: InTheWay | None = None,
+    ) -> Ticket:
+        """Start when ``wait`` allows, and then ``in_the_way``; never blocks.
+
+        What is in the way may fail, what is in ``wait`` may not.  ``keep`` is referenced until it is done.
+        """
         owner = self._owner
         ticket = LaneTicket(owner, self._hold, start, wait, keep)
+        ticket.in_the_way = in_the_way
         if self._hold.is_closed:
             ticket.complete(DeviceFailed(self._name, "is closed"))
             return ticket
@@ -93,7 +106,10 @@ class Lane(Generic[N]):
             self._waiter.join()
 
     def _give(self, ticket: HeldTicket) -> bool:
-        """Hand the operation to the driver, or mark it as failed if one of what it waits for failed."""
+        """Hand the operation to the driver, or mark it as failed if one of what it waits for failed.
+
+        False where something else is in its way.
+        """
         own, start = cast(LaneTicket, ticket), ticket.start
         assert start is not None
         error = None
@@ -101,6 +117,9 @@ class Lane(Generic[N]):
             error = _failure(other)
             if error is not None:
                 break
+        if error is None and own.in_the_way is not None and (blockers := own.in_the_way(own)):
+            self._hold.add(own, blockers)
+            return False
         own.issued_ns = time.monotonic_ns()
         try:
             own.handle = start() if error is None else Failed(error)

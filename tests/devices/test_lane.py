@@ -246,3 +246,36 @@ def test_times_lie_between_issue_and_completion_whatever_the_driver_clock() -> N
         finish(ticket)
         assert before <= ticket.start_ns <= ticket.end_ns <= time.monotonic_ns()
     lane.close()
+
+
+def test_what_is_in_the_way_is_asked_for_when_nothing_else_is_and_its_failure_stays_its_own(
+    lane: Lane[PaperOperation],
+) -> None:
+    gate, obstacles = Ticket(), [[one := Ticket()], [other := Ticket()], []]
+    operation = PaperOperation()
+    operation.complete()
+    asked: list[Ticket] = []
+
+    def in_the_way(ticket: Ticket) -> list[Ticket]:
+        asked.append(ticket)
+        return obstacles.pop(0)
+
+    ticket = lane.issue(lambda: operation, [gate], in_the_way=in_the_way)
+    behind = lane.issue(lambda: operation, [ticket])
+    assert asked == []
+    gate.complete()
+    assert asked == [ticket]
+    one.complete(DeviceFailed("another", "failed"))
+    assert asked == [ticket] * 2 and not ticket.done and not behind.done
+    other.complete()
+    finish(behind)
+    assert asked == [ticket] * 3 and ticket.error is None
+
+
+def test_closing_fails_what_something_is_in_the_way_of(lane: Lane[PaperOperation]) -> None:
+    obstacle, gate = Ticket(), Ticket()
+    ticket = lane.issue(PaperOperation, [gate], in_the_way=lambda _: [obstacle])
+    gate.complete()
+    lane.close()
+    assert isinstance(ticket.error, DeviceFailed)
+    obstacle.complete()

@@ -378,9 +378,7 @@ class OpenCLDevice:
         """Issue a kernel; see ``pocl_order``."""
         if not self._is_pocl:
             return self._lane.issue(start, wait)
-        ticket = self._lane.issue(start, [*wait, *POCL_ORDER.before(key, width)])
-        POCL_ORDER.launched(key, width, ticket)
-        return ticket
+        return self._lane.issue(start, wait, in_the_way=partial(POCL_ORDER.enter, key, width))
 
     def flush(self) -> None:
         self._queue.flush()

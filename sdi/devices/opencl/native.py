@@ -76,7 +76,6 @@ class OpenCLNative:
 
     def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
         if self._is_pocl:
-            POCL_ORDER.before(*launch.order)
             POCL_ORDER.launched(*launch.order, ticket)
 
     def is_idle(self) -> bool:

@@ -29,6 +29,11 @@ class _Launches:
     widest: Ticket | None = None
     running: list[Ticket] = field(default_factory=list)
 
+    def add(self, width: int, ticket: Ticket) -> None:
+        self.running.append(ticket)
+        if width > self.width:
+            self.width, self.widest = width, ticket
+
 
 class PoclOrder:
     """Launches of this process on pocl.  Any thread."""
@@ -37,23 +42,28 @@ class PoclOrder:
         self._lock = threading.Lock()
         self._by_key: dict[Key, _Launches] = {}
 
-    def before(self, key: Key, width: int) -> list[Ticket]:
-        """What a launch of this width has to wait for, in work-items along its widest dimension."""
+    def enter(self, key: Key, width: int, ticket: Ticket) -> list[Ticket]:
+        """What is in the way of a launch of this width, in work-items along its widest dimension.
+
+        Where that is nothing it goes to pocl now; of another queue than those, else it waits and asks again.
+        """
         with self._lock:
             launches = self._by_key.setdefault(key, _Launches())
-            launches.running = [ticket for ticket in launches.running if not ticket.done]
+            launches.running = [other for other in launches.running if not other.done]
             if width > launches.width:
-                return list(launches.running)
-            widest = launches.widest
-            return [widest] if widest is not None and not widest.done else []
+                before = list(launches.running)
+            else:
+                widest = launches.widest
+                before = [widest] if widest is not None and not widest.done else []
+            in_the_way = [other for other in before if other.owner is not ticket.owner]
+            if not in_the_way:
+                launches.add(width, ticket)
+            return in_the_way
 
     def launched(self, key: Key, width: int, ticket: Ticket) -> None:
-        """The launch was issued; call it right after ``before``, on the same thread."""
+        """pocl has a launch that is no wider than one before it."""
         with self._lock:
-            launches = self._by_key[key]
-            launches.running.append(ticket)
-            if width > launches.width:
-                launches.width, launches.widest = width, ticket
+            self._by_key.setdefault(key, _Launches()).add(width, ticket)
 
 
 def grid_width(groups: Int3, local_size: Int3) -> int:
