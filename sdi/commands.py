@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sdi.errors import insist
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
-from sdi.region import Region, region
+from sdi.region import Bytes, Region, region
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Rectangle:
     def strided(self) -> Region:
         """The same bytes, row by row."""
         return region(self.offset, self.region, (self.row_pitch, self.slice_pitch))
+
+    @property
+    def over(self) -> Bytes:
+        """The same, as a range where it is one run."""
+        return self.bounds if self.contiguous else self.strided
 
     @property
     def bounds(self) -> ByteRange:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from typing import get_args
 
 from sdi.atomics import Operation
 from sdi.cluster.records import DamagedBatch, strings, strings_of
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.handles import DeviceBuffer
-from sdi.devices.image import Sampler
+from sdi.devices.image import ImageShape, LinearImage, Sampler
 from sdi.wire.arguments import LOCAL, ArgumentKind
 
 UPDATES: tuple[Operation, ...] = get_args(Operation)
@@ -18,6 +19,8 @@ UPDATES: tuple[Operation, ...] = get_args(Operation)
 
 _OBJECT = struct.Struct("<Q")
 """A buffer's or image's id on the node, both of kind GLOBAL; 0: NULL."""
+_LINEAR = struct.Struct("<Qq8Q")
+"""Of an image in a buffer: that one's id, the offset there, an ImageShape."""
 
 
 def bound(name: str, arguments: Sequence[BoundArgument], id_of: Callable[[object], int]) -> bytes:
@@ -33,6 +36,9 @@ def bound(name: str, arguments: Sequence[BoundArgument], id_of: Callable[[object
                 parts.append(bytes((ArgumentKind.LOCAL,)) + LOCAL.pack(argument.nbytes))
             case Sampler():
                 parts.append(bytes((ArgumentKind.SAMPLER,)) + argument.record())
+            case LinearImage():
+                place = id_of(argument.buffer), argument.offset
+                parts.append(bytes((ArgumentKind.IMAGE,)) + _LINEAR.pack(*place, *astuple(argument.shape)))
             case _:
                 parts.append(bytes((ArgumentKind.GLOBAL,)) + _OBJECT.pack(id_of(argument)))
     return strings(parts)
@@ -60,13 +66,18 @@ def _argument(kind: int, data: bytes, objects: Mapping[int, object]) -> BoundArg
             return Sampler.of(data)
         case ArgumentKind.GLOBAL:
             (number,) = _OBJECT.unpack(data)
-            if not number:
-                return None
-            made = objects.get(number)
-            if made is None:
-                raise ValueError("an object that is not known")
-            if isinstance(made, Exception):
-                raise made
-            return DeviceBuffer(made)
+            return _object(number, objects) if number else None
+        case ArgumentKind.IMAGE:
+            number, offset, *numbers = _LINEAR.unpack(data)
+            return LinearImage(_object(number, objects), offset, ImageShape(*numbers))
         case _:
             raise ValueError(f"no kind of argument is {kind}")
+
+
+def _object(number: int, objects: Mapping[int, object]) -> DeviceBuffer:
+    made = objects.get(number)
+    if made is None:
+        raise ValueError("an object that is not known")
+    if isinstance(made, Exception):
+        raise made
+    return DeviceBuffer(made)

@@ -24,7 +24,7 @@ from sdi.atomics import Update
 from sdi.clc.preprocess.compiler import Ask
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
-from sdi.devices.image import ImageShape, Sampler
+from sdi.devices.image import ImageShape, LinearImage, Sampler
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
@@ -121,9 +121,9 @@ class Comparison:
     update: Update | None = None
 
 
-BoundArgument = DeviceBuffer | Sampler | bytes | LocalBytes | None
-"""One kernel argument: a device buffer or image, a sampler, a value's bytes, a ``__local`` size, or None
-(NULL pointer)."""
+BoundArgument = DeviceBuffer | LinearImage | Sampler | bytes | LocalBytes | None
+"""One kernel argument: a device buffer or image, an image in a buffer where members have such, a sampler, a
+value's bytes, a ``__local`` size, or None (NULL pointer)."""
 
 
 class Device(Protocol):

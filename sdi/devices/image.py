@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from sdi.devices.handles import DeviceBuffer
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
 from sdi.region import Region, region
@@ -107,6 +108,11 @@ class ImageShape:
         return (self.planes - 1) * self.plane_pitch + (self.rows - 1) * self.row_pitch + self.row_nbytes
 
     @property
+    def has_aligned_pixels(self) -> bool:
+        """Whether each pixel's bytes begin at a multiple of their number, if the first one's do."""
+        return not (self.row_pitch % self.pixel_nbytes or self.plane_pitch % self.pixel_nbytes)
+
+    @property
     def axis(self) -> int:
         """The outermost dimension that has more than one pixel: 0 x, 1 rows, 2 planes."""
         return 2 if self.planes > 1 else 1 if self.rows > 1 else 0
@@ -160,6 +166,17 @@ class Slabs:
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.stop:
             raise ValueError(f"slabs [{self.start}, {self.stop})")
+
+
+@dataclass(frozen=True, slots=True)
+class LinearImage:
+    """An image whose pixels are bytes of ``buffer``, the first of them at ``offset``; not all of them need be
+    inside of it.  See ``Capabilities.has_linear_images``.
+    """
+
+    buffer: DeviceBuffer
+    offset: int
+    shape: ImageShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Sampler
 from sdi.errors import ClError, Status, require
 from sdi.vmem.buffer import ImageView, VirtualBuffer
+from sdi.vmem.memory import VirtualMemory
 from sdi.wire.arguments import ENTRY, IMAGE, LOCAL, POINTER
 from sdi.wire.opencl import IMAGE_TYPES
 
@@ -60,7 +61,7 @@ ArgumentValue = bytes | BufferArgument | LocalSize | ImageArgument | Sampler
 def on_member(
     values: Sequence[ArgumentValue],
     place: Callable[[BufferArgument], tuple[DeviceBuffer, int]],
-    image: Callable[[ImageArgument], DeviceBuffer],
+    image: Callable[[ImageArgument], BoundArgument],
 ) -> tuple[list[BoundArgument], list[int]]:
     """The arguments as a member binds them, and each pointer's shift: see ``pack_hidden``.
 
@@ -136,11 +137,18 @@ def _image(type_name: str, payload: bytes) -> ImageArgument:
     return ImageArgument(buffer, ImageView(offset, shape))
 
 
-def image_nbytes_of(kernel: str, values: Sequence[ArgumentValue], buffers: dict[int, VirtualBuffer]) -> int:
-    """What copies of all images of a launch take on a member.  Raises ClError for one outside its buffer."""
+def image_nbytes_of(
+    kernel: str,
+    values: Sequence[ArgumentValue],
+    buffers: dict[int, VirtualBuffer],
+    memory: VirtualMemory,
+) -> int:
+    """What copies of images of a launch take on a member.  Raises ClError for one outside its buffer."""
     found = {(value.buffer, value.view) for value in values if isinstance(value, ImageArgument)}
     for buffer_id, view in found:
         nbytes = buffers[buffer_id].nbytes
         what = f"{kernel}: an image at [{view.over.start}, {view.over.stop}) of {nbytes} bytes"
         require(view.over.stop <= nbytes, Status.INVALID_KERNEL_ARGS, what)
-    return sum(view.shape.nbytes for _, view in found)
+    return sum(
+        view.shape.nbytes for _, view in found if memory.images.is_copied_anywhere(memory.members, view)
+    )

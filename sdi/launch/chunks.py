@@ -24,6 +24,7 @@ from sdi.partition.slabs import cut
 from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Use
 from sdi.vmem.directory import State
+from sdi.vmem.images import Images
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES, Wanted, WantedImage, rounded
 from sdi.vmem.reaches import NOTHING, Reached
@@ -74,7 +75,8 @@ class Chunk:
     ``mapped``: buffers that the members use in the arena instead.  ``on_host``: those of which each member
     has all in the memory of its own host.  ``uses``: by member, per buffer of the plan, what its box reads
     and writes, once it was needed there.  ``reached``: what it uses by addresses, all of it ``mapped``.
-    ``is_repeatable``: it leaves residency in a state that depends on nothing but the one that it found.
+    ``is_repeatable``: it leaves residency in a state that depends on nothing but the one that it found, where
+    no members have copies of its images.
     ``buffers``: the plan's, then those that it reaches.
     """
 
@@ -94,7 +96,11 @@ class Chunk:
         merges = any(used.merged for used in self.plan.buffers)
         self.buffers = (*[used.buffer for used in self.plan.buffers], *self.reached.buffers)
         is_mapped = len(self.mapped) > len(self.reached.buffers)
-        self.is_repeatable = not (is_mapped or merges or self.plan.images or self.plan.is_attempt)
+        self.is_repeatable = not (is_mapped or merges or self.plan.is_attempt)
+
+    def may_repeat(self, members: Sequence[int], images: Images) -> bool:
+        """Whether what it comes to on ``members`` may be carried out again where its states are the same."""
+        return self.is_repeatable and not self.copied(members, images)
 
     def states(self) -> tuple[State | None, ...]:
         """Those that its buffers are in."""
@@ -114,12 +120,14 @@ class Chunk:
             self._recordings.clear()
         self._recordings[before] = recording
 
-    def allocations(self, members: Sequence[int], pooled: int | None) -> tuple[Allocation | ImageCopy, ...]:
-        """What all that is wanted has, once it is reserved.  ``pooled``: see ``Memories``."""
+    def allocations(
+        self, members: Sequence[int], memory: VirtualMemory
+    ) -> tuple[Allocation | ImageCopy, ...]:
+        """What all that is wanted has, once it is reserved."""
         places = [buffer.allocations[member] for buffer, member, _ in self.places(members)]
-        images = [buffer.images[member, view] for buffer, member, view in self.images(members)]
+        copies = [buffer.images[member, view] for buffer, member, view in self.copied(members, memory.images)]
         found = [allocation for allocation in places if allocation is not None]
-        return (*found, *images, *self.reached.allocations(pooled))
+        return (*found, *copies, *self.reached.allocations(memory.memories.pooled))
 
     def places(self, members: Sequence[int]) -> list[Wanted]:
         """``wanted``, box k's on member ``members[k]``."""
@@ -134,9 +142,10 @@ class Chunk:
                 found.append((buffer, member, over))
         return found
 
-    def images(self, members: Sequence[int]) -> list[WantedImage]:
-        """The images of which every member of this chunk needs a copy."""
-        return [(i.buffer, members[k], i.view) for i in self.plan.images for k in self.members]
+    def copied(self, members: Sequence[int], images: Images) -> list[WantedImage]:
+        """The images of which members of this chunk need a copy, and which of them."""
+        wanted = [(i.buffer, members[k], i.view) for i in self.plan.images for k in self.members]
+        return [each for each in wanted if images.is_copied(*each[1:])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +335,7 @@ def reserve(
     ``is_one``: it is all of a launch, of the kernel ``name``.  Raises ClError where there is no room, and
     DeviceFailed where a member is lost meanwhile.
     """
-    wanted, images = chunk.places(where), chunk.images(where)
+    wanted, images = chunk.places(where), chunk.copied(where, memory.images)
     held_ns = 0
     while waits := _share(memory, chunk, wanted, images, everyone, issue) or memory.placement.reserve(
         wanted, issue, images, is_one, chunk.on_host

@@ -87,7 +87,8 @@ class Issuer:
             kernels = self.kernels(binding, number, where)
             tickets = known.replay(memory, kernels, issue, issue.timing)
             return Issued(tickets, known.copying, known, kernels, known.patterns)
-        is_kept = is_usual and chunk.is_repeatable and memory.coherence == "lazy" and launch_plan.launches > 1
+        is_kept = is_usual and memory.coherence == "lazy" and launch_plan.launches > 1
+        is_kept = is_kept and chunk.may_repeat(where, memory.images)
         before = chunk.states() if is_kept else (None,)
         history = launch_plan.history
         start_ns = history.budget.now_ns()
@@ -252,33 +253,37 @@ class Issuer:
         return found
 
     def _refresh_images(self, chunk: Chunk, members: list[int], issue: Issue) -> None:
-        """Have the images show the members' linear bytes."""
+        """Have the images' copies show the members' linear bytes."""
+        images = self._memory.images
         for image in chunk.plan.images:
             is_mapped = image.buffer.id in chunk.mapped
             for member, needs in zip(members, image.needs, strict=True):
-                self._memory.images.refresh(image.buffer, member, image.view, needs, is_mapped, issue)
+                if images.is_copied(member, image.view):
+                    images.refresh(image.buffer, member, image.view, needs, is_mapped, issue)
 
     def _write_images_back(
         self, chunk: Chunk, members: list[int], launches: list[Ticket], issue: Issue
     ) -> list[list[Ticket]]:
-        """Bring what the assignments wrote to images to the linear bytes.
+        """Bring what the assignments wrote to copies of images to the linear bytes.
 
         Per assignment: its launch, and what brought its pixels home.
         """
-        done = [[launch] for launch in launches]
+        images, done = self._memory.images, [[launch] for launch in launches]
         for image in chunk.plan.images:
             is_mapped = image.buffer.id in chunk.mapped
             for k, member in enumerate(members):
-                done[k] += self._memory.images.write_back(
-                    image.buffer, member, image.view, image.writes[k], is_mapped, issue
-                )
+                if images.is_copied(member, image.view):
+                    writes = image.writes[k]
+                    done[k] += images.write_back(image.buffer, member, image.view, writes, is_mapped, issue)
         return done
 
     def _images_are_current(self, chunk: Chunk, members: list[int]) -> None:
-        """What an assignment wrote to an image and nobody changed since need not be set there again."""
+        """What an assignment wrote to a copy and nobody changed since need not be set there again."""
+        images = self._memory.images
         for image in chunk.plan.images:
             for member, writes in zip(members, image.writes, strict=True):
-                self._memory.images.is_current(image.buffer, member, image.view, writes)
+                if images.is_copied(member, image.view):
+                    images.is_current(image.buffer, member, image.view, writes)
 
     def _begin_merges(self, chunk: Chunk, members: list[int], found: Merges) -> None:
         """Add the merges that members can make; the host makes the others."""
@@ -362,8 +367,11 @@ class Issuer:
             allocation = memory.memories.allocation(buffer, member)
             return allocation.device_buffer, allocation.over.start
 
-        def image(of: ImageArgument) -> DeviceBuffer:
-            return memory.buffer(of.buffer).images[member, of.view].device_image
+        def image(of: ImageArgument) -> BoundArgument:
+            buffer = memory.buffer(of.buffer)
+            if memory.images.is_copied(member, of.view):
+                return buffer.images[member, of.view].device_image
+            return memory.images.linear(buffer, member, of.view, of.buffer in chunk.mapped)
 
         arguments, shifts = on_member(binding.values, place, image)
         ndrange = binding.launch_plan.ndrange
@@ -384,7 +392,8 @@ class Issuer:
         if uses is None:
             uses = tuple([self._use(chunk, used, k, member) for used in chunk.plan.buffers])
             chunk.uses[member] = uses
-        images = [(i, i.buffer.images[member, i.view]) for i in chunk.plan.images]
+        copied = [i for i in chunk.plan.images if memory.images.is_copied(member, i.view)]
+        images = [(i, i.buffer.images[member, i.view]) for i in copied]
         return MemberKernel(
             handle,
             tuple([(buffer, memory.memories.allocation(buffer, member)) for buffer in placed]),

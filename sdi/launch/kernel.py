@@ -86,7 +86,7 @@ class LaunchPlan:
 
         Why it is whole may be said in other figures.
         """
-        if self.plan.is_attempt or self.plan.images or self.history is not other.history:
+        if self.plan.is_attempt or self.history is not other.history:
             return False  # a history says when it is looked at again
         return self._way() == other._way() and self.plan == other.plan
 

@@ -319,8 +319,8 @@ class Launcher:
                 issued, patterns = made.tickets, patterns + made.patterns
                 launch_plan.copied(made.copying)
                 if (recording := made.recording) is not None and recording.placed != generation:
-                    pooled = self._memory.memories.pooled
-                    recording.allocations, recording.placed = chunk.allocations(where, pooled), generation
+                    recording.allocations = chunk.allocations(where, self._memory)
+                    recording.placed = generation
                 if is_measured:
                     self._measure(kernel, launch_plan, chunk, issued)
             if recorder is not None:
@@ -338,7 +338,7 @@ class Launcher:
                 self._keep(binding, recording, made.kernels)
             if kept is not None and self.player is not None and is_usual and not launch.prints:
                 kept.recording.tally = self._counters.tally(kernel, launch_plan, where)
-                kept.recording.allocations = launch_plan.chunks[0].allocations(where, None)
+                kept.recording.allocations = launch_plan.chunks[0].allocations(where, self._memory)
                 self.player.keep_launch(binding, kept.recording, kept.kernels, kept.trial)
             if self.player is not None:
                 history.refill(launch_plan.epoch)
@@ -374,7 +374,7 @@ class Launcher:
         named = [v.buffer for v in values if isinstance(v, ImageArgument | BufferArgument) and v.buffer]
         buffers = {each: self._memory.buffer(each) for each in named}
         reached = self._memory.reached(launch)
-        image_nbytes = image_nbytes_of(kernel.model.name, values, buffers)
+        image_nbytes = image_nbytes_of(kernel.model.name, values, buffers, self._memory)
         ndrange = ndrange_of(kernel.model, launch)
         history_key = (
             ndrange.work_dim,
@@ -586,8 +586,8 @@ class Launcher:
         launched = issued[: len(chunk.members)]
         history, player = launch_plan.history, self.player
         # The player measures one that it repeats, without the time that Python takes to launch it.
-        is_played = player is not None and player.is_on and chunk.is_repeatable and not history.is_fixed
-        is_rough = is_played and len(launched) == 1
+        is_played = player is not None and player.is_on and not history.is_fixed
+        is_rough = is_played and len(launched) == 1 and chunk.may_repeat(self._everyone, self._memory.images)
 
         def record(error: BaseException | None) -> None:
             is_news = error is None and launch_plan.measured(chunk.plan.boxes, launched, is_first, is_rough)

@@ -15,7 +15,7 @@ from sdi.launch.recording import Assignment, Change, Recording
 from sdi.launch.trials import Trial, TrialCopies, TrialStore
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
-from sdi.region import do_meet
+from sdi.region import Region, do_meet
 from sdi.sampling.scalar_cases import ScalarCase
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.dependencies import Use
@@ -29,6 +29,8 @@ from sdi.wire.records import Op as WireOp
 _PREFIX = layout(HEADER, COMMAND)
 _ELEMENTS: dict[str, Any] = {name: kind._type_ for name, kind in c.GIVEN.items() if f"num_{name}" in c.GIVEN}
 """Of what the arrays of a recording consist."""
+_PITCH_MAX = (1 << 31) - 1
+"""Of a copy of rows on any GPU."""
 COPY_MAX_NBYTES = 2 << 20
 """Larger copies of members go beside their kernels."""
 PEER_MAX_NS = 300_000.0
@@ -78,7 +80,7 @@ class Builder:
         self.uses: list[tuple[int, tuple[Use, ...]]] = []
         self.keep: list[object] = []
         self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
-        self.span = (0, 0, 0)
+        self.span = (0, 0, 0, 0)
         self.floats = False
         self.shown = 0
         self.launches: list[tuple[int, NativeLaunch]] = []
@@ -130,7 +132,7 @@ class Builder:
         source, target, over = copy.source, copy.target, copy.over.bounds
         runs, nbytes = transfer.region, copy.over.total_nbytes
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
-        if is_pooled or (runs.levels and HOST in (source, target)):
+        if is_pooled or (HOST in (source, target) and not are_few_rows(runs)):
             return False
         if nbytes > COPY_MAX_NBYTES and (
             HOST in (source, target) or memory.transfers.links.cost_ns(source, target, nbytes) > PEER_MAX_NS
@@ -173,6 +175,7 @@ class Builder:
                 return False
         else:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
+            _set_rows(op, runs, runs)
         # No byte is brought twice.  Members without events in common need none for that.
         is_beside = target == HOST and not player.lanes[member].has_events
         writes = c.WRITES_BESIDE if is_beside else 1
@@ -185,17 +188,20 @@ class Builder:
         self,
         buffers: tuple[VirtualBuffer, VirtualBuffer],
         member: int,
-        ranges: tuple[ByteRange, ByteRange],
+        regions: tuple[Region, Region],
     ) -> bool:
-        """A copy within one member."""
+        """A copy within one member, of regions that are ``alike``."""
         native = self._player.members[member]
-        op = c.PlayerOp(kind=c.OP_COPY, lane=member, nbytes=ranges[0].nbytes)
+        if not all(map(are_few_rows, regions)):
+            return False
+        op = c.PlayerOp(kind=c.OP_COPY, lane=member, nbytes=regions[0].total_nbytes)
+        _set_rows(op, *regions)
         places, uses, accesses = [], [], []
-        for buffer, over, writes in zip(buffers, ranges, (0, 1), strict=True):
+        for buffer, over, writes in zip(buffers, regions, (0, 1), strict=True):
             allocation = buffer.allocations[member]
-            if allocation is None or not allocation.holds(over):
+            if allocation is None or not allocation.holds(over.bounds):
                 return False
-            place = native.place(allocation.device_buffer, over.start - allocation.over.start)
+            place = native.place(allocation.device_buffer, over.base - allocation.over.start)
             if place is None:
                 return False
             places.append(place)
@@ -431,6 +437,7 @@ class Builder:
             client_from=self.span[0],
             client_stop=self.span[1],
             client_slack=self.span[2],
+            client_span=self.span[3],
             floats=self.floats,
             index=index,
             client=kind,
@@ -444,6 +451,22 @@ class Builder:
             profiled=self.profiled,
             **{name: (_ELEMENTS[name] * len(each))(*each) for name, each in rows.items()},
             **{f"num_{name}": len(each) for name, each in rows.items()},
+        )
+
+
+def are_few_rows(region: Region) -> bool:
+    """Whether it is one run, or some at equal distances."""
+    if not region.levels:
+        return True
+    return len(region.levels) == 1 and region.num_runs <= c.RUNS_MAX and region.levels[0][0] <= _PITCH_MAX
+
+
+def _set_rows(op: c.PlayerOp, from_: Region, to: Region) -> None:
+    """Between regions that are few rows, and alike."""
+    if from_.levels or to.levels:
+        op.num_runs = from_.num_runs
+        op.from_pitch, op.to_pitch = (
+            each.levels[0][0] if each.levels else each.nbytes for each in (from_, to)
         )
 
 

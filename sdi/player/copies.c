@@ -10,7 +10,8 @@ enum { NEAR_NBYTES = 256 << 10, NEAR_MAX = 16 }; /* what is larger threads of th
 struct own_copy copy_by(const struct op *op)
 {
     return (struct own_copy){.kind = op->kind, .object = op->object, .other = op->other, .to = op->to, .from = op->from,
-                             .nbytes = op->nbytes, .near = op->near, .near_other = op->near_other};
+                             .nbytes = op->nbytes, .near = op->near, .near_other = op->near_other,
+                             .num_runs = op->num_runs, .to_pitch = op->to_pitch, .from_pitch = op->from_pitch};
 }
 
 bool copy_is_near(const struct lane *lane, const struct op *op)
@@ -37,24 +38,36 @@ void copy_make(struct lane *lane, struct own_copy *copy)
     if (copy->is_given_up)
         return;
     copy->began_ns = sdi_player_now();
-    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, copy->nbytes);
+    const uint64_t num_runs = copy->num_runs ? copy->num_runs : 1, nbytes = copy->nbytes / num_runs;
+    for (uint64_t i = 0; i < num_runs; i++)
+        memmove((void *)(uintptr_t)(to + i * copy->to_pitch), (const void *)(uintptr_t)(from + i * copy->from_pitch), nbytes);
     copy->ended_ns = sdi_player_now();
     lane->num_own--;
 }
 
-int copy_give(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, void **event)
+static int give_run(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, uint64_t to, uint64_t from,
+                    uint64_t nbytes, void **event)
 {
-    lane->unflushed = true;
     switch (copy->kind) {
     case OP_UPLOAD:
-        return p->opencl.upload(lane->stream, copy->object, 0, copy->to, copy->nbytes, (const void *)(uintptr_t)copy->from, 0,
-                                NULL, event);
+        return p->opencl.upload(lane->stream, copy->object, 0, to, nbytes, (const void *)(uintptr_t)from, 0, NULL, event);
     case OP_DOWNLOAD:
-        return p->opencl.download(lane->stream, copy->object, 0, copy->from, copy->nbytes, (void *)(uintptr_t)copy->to, 0, NULL,
-                                  event);
+        return p->opencl.download(lane->stream, copy->object, 0, from, nbytes, (void *)(uintptr_t)to, 0, NULL, event);
     default:
-        return p->opencl.copy(lane->stream, copy->other, copy->object, copy->from, copy->to, copy->nbytes, 0, NULL, event);
+        return p->opencl.copy(lane->stream, copy->other, copy->object, from, to, nbytes, 0, NULL, event);
     }
+}
+
+/* `event`: behind all of its runs, as the queue is in order. */
+int copy_give(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, void **event)
+{
+    const uint64_t num_runs = copy->num_runs ? copy->num_runs : 1, nbytes = copy->nbytes / num_runs;
+    int status = 0;
+    lane->unflushed = true;
+    for (uint64_t i = 0; i < num_runs && status == 0; i++)
+        status = give_run(p, lane, copy, copy->to + i * copy->to_pitch, copy->from + i * copy->from_pitch, nbytes,
+                          i + 1 == num_runs ? event : NULL);
+    return status;
 }
 
 /* Give the driver all that the player has not copied yet; a driver's error. */

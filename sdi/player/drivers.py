@@ -20,6 +20,7 @@ _CUDA = (
     "cuMemsetD8Async",
     "cuMemsetD16Async",
     "cuMemsetD32Async",
+    "cuMemcpy2DAsync_v2",
 )
 _OPENCL = (
     "clEnqueueNDRangeKernel",

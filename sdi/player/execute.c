@@ -206,12 +206,16 @@ static void group_accessed(struct sdi_player *p, const struct recording *r, cons
 static void take_bytes(struct sdi_player *p, const struct recording *r, struct node *node, const char *record)
 {
     const struct sdi_rec_write *write = (const void *)record;
-    const void *data = write->staged_at ? p->arena + write->staged_at : (const char *)(write + 1);
-    memcpy((char *)(uintptr_t)r->client_at + (write->offset - r->client_from), data, write->region[0]);
-    p->carried_nbytes += write->region[0];
-    node->nbytes = write->region[0];
+    const char *data = write->staged_at ? p->arena + write->staged_at : (const char *)(write + 1);
+    char *to = (char *)(uintptr_t)r->client_at + (write->offset - r->client_from);
+    const uint64_t row = write->region[0], nbytes = box_nbytes(write->region);
+    for (uint64_t slice = 0; slice < write->region[2]; slice++)
+        for (uint64_t i = 0; i < write->region[1]; i++, data += row)
+            memcpy(to + slice * write->slice_pitch + i * write->row_pitch, data, row);
+    p->carried_nbytes += nbytes;
+    node->nbytes = (uint32_t)nbytes;
     if (write->staged_at)
-        page_has_taken(p, write->region[0]);
+        page_has_taken(p, nbytes);
 }
 
 /* Its copies are those of a read or write that begins where this record says. */

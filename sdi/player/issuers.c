@@ -48,6 +48,12 @@ static int make(const struct cuda_table *cuda, const struct call *call, void *bl
         return cuda->fill_shorts(call->to, (unsigned short)call->word, call->count, call->stream);
     case CALL_FILL_WORDS:
         return cuda->fill_words(call->to, call->word, call->count, call->stream);
+    case CALL_COPY_ROWS: {
+        const struct cuda_rows rows = {.from_type = CU_MEMORYTYPE_UNIFIED, .from = call->from, .from_pitch = call->from_pitch,
+                                       .to_type = CU_MEMORYTYPE_UNIFIED, .to = call->to, .to_pitch = call->to_pitch,
+                                       .nbytes = call->count, .count = call->num_runs};
+        return cuda->copy_rows(&rows, call->stream);
+    }
     case CALL_RECORD:
         return cuda->event_record(call->object, call->stream);
     default:

@@ -17,6 +17,7 @@ from sdi.partition.history import LaunchHistory
 from sdi.player import library as c
 from sdi.player.builder import Builder, PlayerTables, address
 from sdi.player.recorded import Recorded
+from sdi.region import Region
 from sdi.sampling.scalar_cases import ScalarCase
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
@@ -268,7 +269,7 @@ class Keeper:
         """
 
         def finish(builder: Builder) -> bool:
-            builder.span = (over.start, over.stop, slack)
+            builder.span = (over.start, over.stop, slack, over.nbytes)
             kind = c.CLIENT_WRITTEN if command.written_ns else c.CLIENT_WRITES
             return builder.on_host(kind, buffer, over) and builder.transfers(transfers)
 
@@ -283,15 +284,15 @@ class Keeper:
 
         ``transfers``: its copies, if it were at the beginning.
         """
-        nbytes = command.rectangle.nbytes
+        nbytes, span_nbytes = command.rectangle.nbytes, command.rectangle.bounds.nbytes
 
         def finish(builder: Builder) -> bool:
-            builder.span, builder.floats = (within.start, within.stop, 0), True
-            first = ByteRange(within.start, within.start + nbytes)
-            if isinstance(command, Write):
-                return builder.on_host(c.CLIENT_WRITES, buffer, first) and builder.transfers(transfers)
-            segment = self._table.segment(buffer, HOST)
-            builder.client = (c.CLIENT_READS, segment, nbytes, int(command.blocking), 0, 0)
+            builder.span, builder.floats = (within.start, within.stop, 0, span_nbytes), True
+            segment, is_write = self._table.segment(buffer, HOST), isinstance(command, Write)
+            kind, at = (c.CLIENT_WRITES, 0) if is_write else (c.CLIENT_READS, 0)
+            if is_write:
+                at = address(self._table.memory.memories.host_view(buffer, within))
+            builder.client = (kind, segment, nbytes, 0 if is_write else int(command.blocking), at, 0)
             return segment >= 0 and builder.transfers(transfers)
 
         state = buffer.directory.state()
@@ -300,7 +301,7 @@ class Keeper:
             if isinstance(command, Write):
                 known, op, mask = replace(command, data=b""), WireOp.WRITE, _WRITE_MASK
             change = Change(buffer.directory, state, state)
-            copies, of = tuple(transfers), (within, nbytes)
+            copies, of = tuple(transfers), (within, nbytes, span_nbytes)
             self._keep_transfer(op, known, (buffer,), (change,), copies, finish, mask, of, within)
 
     def keep_unmap(self, command: Unmap) -> None:
@@ -324,7 +325,7 @@ class Keeper:
         self,
         command: CopyBuffer,
         buffers: tuple[VirtualBuffer, VirtualBuffer],
-        parts: Sequence[tuple[int, ByteRange, ByteRange]],
+        parts: Sequence[tuple[int, Region, Region]],
         changes: tuple[Change, ...],
     ) -> None:
         """Likewise a copy between two buffers; ``parts``: which member copies what, and where to."""

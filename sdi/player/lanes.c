@@ -247,6 +247,13 @@ static int cuda_perform(struct sdi_player *p, const struct recording *r, const s
     default:
         call.kind = op->object == op->other ? CALL_COPY : CALL_COPY_PEER;
     }
+    if (op->num_runs) {
+        call.kind = CALL_COPY_ROWS;
+        call.count = op->nbytes / op->num_runs;
+        call.num_runs = op->num_runs;
+        call.to_pitch = op->to_pitch;
+        call.from_pitch = op->from_pitch;
+    }
     return issue_call(p, lane, &call, block);
 }
 

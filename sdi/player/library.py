@@ -27,6 +27,8 @@ WRITES_BESIDE = 2
 """It writes bytes that nothing else of its recording touches, so that what does need not come before it."""
 WRITES_TOGETHER = 3
 """It may write all of them, and its recording's other launches do the same meanwhile; nothing else does."""
+RUNS_MAX = 256
+"""So many runs a copy may have: for an OpenCL member each may be a call of the driver."""
 BESIDE_MAX = 64
 """So many of a recording's first operations may be copies that need not follow each other: they use bytes
 that none of the others of these writes, and what several write of a segment is on one lane."""
@@ -95,7 +97,8 @@ class PlayerOp(ctypes.Structure):
     What follows means what its kind has it mean.  ``object``: function or kernel; device buffer; of a copy
     between GPUs the context of the target, ``other``: of the source.  ``to``, ``from_``: addresses, or
     offsets in OpenCL buffers; ``near``, ``near_other``: where these buffers begin in this process, 0 where
-    they are not in its memory.  Of what an attempt moves ``size`` is where its source and target begin.
+    they are not in its memory.  ``num_runs``: of a copy, ``nbytes`` in all, at distances of ``to_pitch`` and
+    ``from_pitch``; 0: it is one.  Of what an attempt moves ``size`` is where its source and target begin.
     ``took_ns``: what C has seen it take; 0: nothing yet.  ``unmarked``: how often it had no event since then.
     """
 
@@ -106,6 +109,7 @@ class PlayerOp(ctypes.Structure):
         "u64 size[3] local[3]",
         "u32 shared dim",
         "u64 block_at block_nbytes to from_ nbytes near near_other took_ns unmarked",
+        "u64 num_runs to_pitch from_pitch",
     )
 
 
@@ -182,7 +186,7 @@ class Given(ctypes.Structure):
         "cell_value* undone",
         "u8* block",
         "u64 build block_nbytes client_nbytes client_at client_to",
-        "u64 client_from client_stop client_slack",
+        "u64 client_from client_stop client_slack client_span",
         "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes num_tests",
         "u32 client client_segment client_shown blocking watch profiled num_beside num_together",
         "u32 num_moves num_tried num_watched num_handed num_stores num_undone floats",

@@ -22,6 +22,20 @@ enum { MARKS_MAX = 1024, UNMARKED_MAX = 512, SPARE_MAX = 64, QUEUES_MAX = 64, BU
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 
 /* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
+struct cuda_rows { /* CUDA_MEMCPY2D */
+    size_t from_x, from_y;
+    unsigned from_type;
+    const void *from_host;
+    uint64_t from;
+    void *from_array;
+    size_t from_pitch, to_x, to_y;
+    unsigned to_type;
+    void *to_host;
+    uint64_t to;
+    void *to_array;
+    size_t to_pitch, nbytes, count;
+};
+
 struct cuda_table {
     int (*set_current)(void *context);
     int (*launch)(void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
@@ -39,6 +53,7 @@ struct cuda_table {
     int (*fill_bytes)(uint64_t to, unsigned char value, size_t count, void *stream);
     int (*fill_shorts)(uint64_t to, unsigned short value, size_t count, void *stream);
     int (*fill_words)(uint64_t to, unsigned value, size_t count, void *stream);
+    int (*copy_rows)(const struct cuda_rows *, void *stream);
 };
 
 struct opencl_table {
@@ -62,7 +77,7 @@ struct opencl_table {
 /* A call of a CUDA driver's, see issuers.c.  `number`: of its lane, the operation that it is or that comes next. */
 enum call_kind {
     CALL_NONE, CALL_LAUNCH, CALL_UPLOAD, CALL_DOWNLOAD, CALL_COPY, CALL_COPY_PEER, CALL_FILL_BYTES, CALL_FILL_SHORTS,
-    CALL_FILL_WORDS, CALL_RECORD, CALL_WAIT
+    CALL_FILL_WORDS, CALL_COPY_ROWS, CALL_RECORD, CALL_WAIT
 };
 
 struct call {
@@ -70,7 +85,8 @@ struct call {
     uint32_t lane, shared;
     uint64_t number, sequence, after; /* after: the sequence of the call that records the event waited for */
     void *stream, *object, *other;
-    uint64_t to, from, count;
+    uint64_t to, from, count; /* count: of a copy of rows, bytes of each */
+    uint64_t num_runs, to_pitch, from_pitch;
     uint32_t groups[3], local[3], word, block_nbytes;
 };
 
@@ -102,6 +118,7 @@ struct own_copy {
     bool is_given_up;
     void *object, *other;
     uint64_t to, from, nbytes, near, near_other;
+    uint64_t num_runs, to_pitch, from_pitch;
     uint64_t began_ns, ended_ns; /* once it was made */
 };
 
@@ -165,7 +182,7 @@ struct lane {
  * the record from behind its command fields, and which bits count.  `client_shown`: + 1, to the bytes of this segment; 0: of
  * none; `client_at`, `client_to`: where in this process, and where to; `client_from`, `client_stop`, `client_slack`: of
  * writes, see `fits`; `floats`: of reads and writes that may be anywhere between these, with their copies, which are those
- * for `delta` bytes behind the beginning.  `watch`: 0, or the first of three cells, see `is_watched`.  `profiled`: its
+ * for `delta` bytes behind the beginning; `client_span`: from their first byte to their last.  `watch`: 0, or the first of three cells, see `is_watched`.  `profiled`: its
  * number in a profile.  `watched`, `handed`, `stores`, `undone`: of an attempt, see attempts.c: copies of counters, how they
  * are looked at, and what cells say where it does not count; the last `num_moves` operations come after that. */
 struct recording {
@@ -385,6 +402,15 @@ static inline bool segment_is_free(const struct sdi_player *p, const struct segm
 {
     return s->writer <= p->lanes[s->writer_lane].reached && lanes_reached(p, s->launch_writers)
            && (!writes || (lanes_reached(p, s->readers) && lanes_reached(p, s->launch_readers)));
+}
+
+/* Of all rows of a read or write of the application; 0: more than the player copies. */
+static inline uint64_t box_nbytes(const uint64_t *region)
+{
+    for (int d = 0; d < 3; d++)
+        if (region[d] > SDI_STAGED_MAX_NBYTES)
+            return 0;
+    return region[0] * region[1] * region[2];
 }
 
 /* Whether a command's times are those of an operation: a launch's are its kernels', other commands' are those of all that

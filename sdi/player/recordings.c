@@ -51,7 +51,7 @@ static bool admits(const char *key, const struct recording *r)
 
 static bool lies_within(const struct recording *r, uint64_t offset, uint64_t nbytes)
 {
-    return nbytes == r->client_nbytes && offset >= r->client_from && offset <= r->client_stop - nbytes;
+    return nbytes == r->client_nbytes && offset >= r->client_from && offset <= r->client_stop - r->client_span;
 }
 
 /* Whether a write is of the bytes whose state its recording tells: it begins and ends near their ends; or, as a read, whether
@@ -60,7 +60,7 @@ static bool fits(const struct recording *r, const char *record)
 {
     if (r->floats && r->client == CLIENT_READS) {
         const struct sdi_rec_read *read = (const void *)record;
-        return lies_within(r, read->offset, read->region[0]);
+        return lies_within(r, read->offset, box_nbytes(read->region));
     }
     if (r->client != CLIENT_WRITES && r->client != CLIENT_WRITTEN)
         return true;
@@ -70,11 +70,13 @@ static bool fits(const struct recording *r, const char *record)
     if (r->client == CLIENT_WRITTEN)
         return write->offset == r->client_from && write->region[0] == r->client_stop - r->client_from;
     /* too few to get around the end of numbers */
-    uint64_t nbytes = write->staged_at ? write->region[0] : write->carried_nbytes;
-    if (nbytes != write->region[0])
+    const uint64_t nbytes = box_nbytes(write->region);
+    if (!write->staged_at && nbytes != write->carried_nbytes)
         return false;
     if (r->floats)
         return lies_within(r, write->offset, nbytes);
+    if (nbytes != write->region[0])
+        return false;
     return write->offset - r->client_from <= r->client_slack
            && r->client_stop - write->offset - nbytes <= r->client_slack;
 }

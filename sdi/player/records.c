@@ -87,12 +87,11 @@ static void node_is_behind(struct sdi_player *p, struct node *node, const struct
     p->num_behind += node->behind != 0;
 }
 
-/* Whether the bytes of a row are where a write says that they are staged. */
+/* Whether its bytes are where a write says that they are staged. */
 static bool is_staged(const struct sdi_rec_write *write)
 {
-    uint64_t at = write->staged_at - SDI_STAGING_OFFSET, nbytes = write->region[0];
-    bool is_row = write->region[1] == 1 && write->region[2] == 1;
-    return is_row && nbytes <= SDI_STAGED_MAX_NBYTES && at <= SDI_STAGING_NBYTES - nbytes;
+    const uint64_t at = write->staged_at - SDI_STAGING_OFFSET, nbytes = box_nbytes(write->region);
+    return nbytes && nbytes <= SDI_STAGED_MAX_NBYTES && at <= SDI_STAGING_NBYTES - nbytes;
 }
 
 /* Leave of a record only what it is known by; false: it is none that is known. */

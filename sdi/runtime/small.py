@@ -12,14 +12,16 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sdi.commands import Rectangle
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed
 from sdi.intervals import ByteRange
 from sdi.launch.steps import Steps
-from sdi.player.builder import COPY_MAX_NBYTES, address
+from sdi.player.builder import COPY_MAX_NBYTES, address, are_few_rows
 from sdi.player.keeper import WRITE_GRANULE_NBYTES
-from sdi.region import Bytes, as_region
+from sdi.region import Bytes, Region, as_region
+from sdi.runtime.region_copies import parts_of
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, Copy, State, member_memory
 from sdi.vmem.memory import VirtualMemory
@@ -44,14 +46,16 @@ class Run:
     state: State
 
 
-def is_small(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> bool:
-    """Whether a transfer of ``over`` is short, and near."""
+def is_small(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> bool:
+    """Whether a transfer of ``over``, which is one run or a few rows, is short, and near."""
     memories = memory.memories
     is_near = not memories.nodes.mask and memories.spilling is None
-    return over.nbytes <= SMALL_NBYTES_MAX and is_near and memories.pooled_allocation(buffer) is None
+    region = as_region(over)
+    is_short = region.total_nbytes <= SMALL_NBYTES_MAX and are_few_rows(region)
+    return is_short and is_near and memories.pooled_allocation(buffer) is None
 
 
-def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
+def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Run | None:
     """Around ``over``, bytes that the host has, or that one member has and the host has not.
 
     A member does not write where the host has good bytes: it might fail.  None where nobody has all of it, or
@@ -73,7 +77,7 @@ def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -
     return _run(memory, buffer, over, holder_of, has)
 
 
-def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
+def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Run | None:
     """Around ``over``, bytes that one member has and nobody else; None likewise.
 
     Of several members some may never want what is written; where the host has it too its state comes back
@@ -90,12 +94,12 @@ def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) 
 def _run(
     memory: VirtualMemory,
     buffer: VirtualBuffer,
-    over: ByteRange,
+    bytes_: Bytes,
     holder_of: Callable[[Sequence[int]], int | None],
     has: Callable[[int, int], bool],
 ) -> Run | None:
-    state = buffer.directory.state()
-    if state is None or not is_small(memory, buffer, over):
+    state, over = buffer.directory.state(), bytes_.bounds
+    if state is None or not is_small(memory, buffer, bytes_):
         return None
     window = _window(memory, buffer, over)
     runs = buffer.directory.runs(window, _RUNS_MAX) or ()
@@ -122,7 +126,7 @@ def _window(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> By
 
 
 def read_where_held(
-    memory: VirtualMemory, buffer: VirtualBuffer, run: Run, over: ByteRange, issue: Issue
+    memory: VirtualMemory, buffer: VirtualBuffer, run: Run, over: Bytes, issue: Issue
 ) -> list[Transfer]:
     """Make ``over`` current in the arena, where nobody counts on that.
 
@@ -139,7 +143,7 @@ def write_where_held(
     memory: VirtualMemory,
     buffer: VirtualBuffer,
     run: Run,
-    over: ByteRange,
+    over: Bytes,
     issue: Issue,
     done: list[Ticket],
 ) -> list[Transfer]:
@@ -157,13 +161,13 @@ def write_where_held(
 def _at_the_beginning(transfer: Transfer, within: ByteRange) -> Transfer:
     """The same copy there, behind all that conflicts with one anywhere in ``within``."""
     copy, dependencies = transfer.copy, transfer.buffer.dependencies
-    first = ByteRange(within.start, within.start + transfer.nbytes)
+    first = transfer.region.at(within.start)
     return replace(
         transfer,
-        copy=Copy(copy.source, copy.target, first),
+        copy=Copy(copy.source, copy.target, first if first.levels else first.bounds),
         leave=dependencies[copy.source].use((within,), ()),
         arrive=dependencies[copy.target].use((), (within,)),
-        region=as_region(first),
+        region=first,
     )
 
 
@@ -218,6 +222,36 @@ def held_beside(buffer: VirtualBuffer, over: ByteRange) -> ByteRange | None:
     return None
 
 
+def bring_rows_together(
+    memory: VirtualMemory,
+    source: tuple[VirtualBuffer, ByteRange],
+    target: tuple[VirtualBuffer, ByteRange],
+    wanted: int,
+    issue: Issue,
+) -> Steps[None]:
+    """Before a copy of rows within these ranges: where one member has one of them and only the host the
+    other, that goes to the member too, where there is room.
+
+    It would have to cross the link with each copy else.  ``wanted``: as for ``bring_to_target``.
+    """
+    memories, alone = memory.memories, _by_bit(memory)
+    is_lazy = memory.coherence == "lazy"
+    if not is_lazy or any(
+        each.is_in_place or memories.pooled_allocation(each) for each, _ in (source, target)
+    ):
+        return
+    masks = [_held_by(buffer.directory.runs(over, _RUNS_MAX)) for buffer, over in (source, target)]
+    on_member = [mask for mask in masks if mask & ~(1 << HOST)]
+    if sorted(mask == 1 << HOST for mask in masks) != [False, True] or not on_member:
+        return
+    member = alone.get(on_member[0] & ~(1 << HOST))
+    buffer, over = source if masks[0] == 1 << HOST else target
+    if member is None or wanted not in (HOST, member_memory(member)) or over.nbytes > COPY_MAX_NBYTES:
+        return
+    if memory.placement.fits(member, over):
+        yield from _bring(memory, member, (buffer, over), [source, target], issue)
+
+
 def bring_to_target(
     memory: VirtualMemory,
     source: tuple[VirtualBuffer, ByteRange],
@@ -240,16 +274,81 @@ def bring_to_target(
         part = ByteRange(run.start - there.start + here.start, run.stop - there.start + here.start)
         if member is None or wanted not in (HOST, member_memory(member)):
             continue
-        held = from_.directory.runs(part, 1)
-        if held is None or held[0][1:] != (1 << HOST, True) or not memory.placement.fits(member, part):
+        held = [holders * defined for _, holders, defined in from_.directory.holders(part)]
+        is_near = all(each == 1 << HOST or each >> member_memory(member) & 1 for each in held)
+        if not is_near or 1 << HOST not in held or not memory.placement.fits(member, part):
             continue
-        try:
-            for _ in range(_ATTEMPTS):
-                waits = memory.placement.reserve([(from_, member, part), (to, member, run)], issue)
-                if not waits:
-                    memory.transfers.bring(from_, member_memory(member), part, issue)
-                    break
-                yield waits
-        except (ClError, DeviceFailed) as cause:
-            _log.debug("buffer %d is copied on the host: %s", from_.id, cause)
-            return
+        yield from _bring(memory, member, (from_, part), [(from_, part), (to, run)], issue)
+
+
+def _bring(
+    memory: VirtualMemory,
+    member: int,
+    what: tuple[VirtualBuffer, ByteRange],
+    places: Sequence[tuple[VirtualBuffer, ByteRange]],
+    issue: Issue,
+) -> Steps[None]:
+    """Where ``places`` have room there at once; else it stays where it is."""
+    buffer, over = what
+    try:
+        for _ in range(_ATTEMPTS):
+            waits = memory.placement.reserve([(each, member, part) for each, part in places], issue)
+            if not waits:
+                memory.transfers.bring(buffer, member_memory(member), over, issue)
+                return
+            yield waits
+    except (ClError, DeviceFailed) as cause:
+        _log.debug("buffer %d is copied on the host: %s", buffer.id, cause)
+
+
+Held = Sequence[tuple[Bytes, int, bool]]
+"""Parts of some bytes: the memories that hold each, and whether it is defined."""
+
+
+def holding(buffer: VirtualBuffer, over: Rectangle, is_written: bool) -> Held | None:
+    """Of a run in order; None where it has very many parts.  ``is_written``: just now, so that it is all
+    that each of its parts is held by; else what the parts have in common does.
+    """
+    if not over.contiguous:
+        return buffer.directory.holders(over.strided)
+    if is_written:
+        return buffer.directory.runs(over.bounds, _RUNS_MAX)
+    parts = parts_of(buffer.directory, over.bounds)
+    return None if parts is None else [(part.over, part.holders, part.defined) for part in parts]
+
+
+def copied_by(
+    held: Held | None, made: Held | None, from_: Region, to: Region
+) -> list[tuple[int, Region, Region]]:
+    """Which member copied what, and where to, of a copy of one buffer to another; the regions are alike.
+
+    ``held``, ``made``: by whom the source was held before, and the target is now.  Empty where not each byte
+    was copied by a member that had it, and alone has the copy; or, of rows, where several did.
+    """
+    found: list[tuple[int, Region, Region]] = []
+    if held is None or made is None:
+        return []
+    if from_.levels or to.levels:
+        holder = _held_by(made)
+        is_copied = holder > 1 and holder.bit_count() == 1 and all(mask & holder for _, mask, _ in held)
+        return [(holder.bit_length() - 2, from_, to)] if is_copied else []
+    shift = to.base - from_.base
+    for part, holder, _ in made:
+        there = part.bounds
+        start, stop = there.start - shift, there.stop - shift
+        if holder <= 1 or holder.bit_count() != 1:
+            return []
+        if not all(
+            holders & holder
+            for over, holders, _ in held
+            if over.bounds.start < stop and start < over.bounds.stop
+        ):
+            return []
+        found.append((holder.bit_length() - 2, Region(start, stop - start), as_region(there)))
+    return found
+
+
+def _held_by(runs: Held | None) -> int:
+    """The memories that have each of these; 0 where they differ, or something of it nobody wrote."""
+    masks = {mask if defined else 0 for _, mask, defined in runs or ()}
+    return masks.pop() if len(masks) == 1 else 0

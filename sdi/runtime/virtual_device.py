@@ -37,15 +37,19 @@ from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
 from sdi.player.keeper import READ_MAX_NBYTES, SHOWN_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
-from sdi.region import Bytes, alike, packed_like
+from sdi.region import Bytes, alike, as_region, packed_like
 from sdi.regions import RegionSet
 from sdi.runtime.reads import Reads
 from sdi.runtime.region_copies import RegionCopies
 from sdi.runtime.round_trips import RoundTrips
 from sdi.runtime.small import (
+    Run,
+    bring_rows_together,
     bring_to_target,
     copied_alone,
+    copied_by,
     held_beside,
+    holding,
     is_small,
     read_where_held,
     renew,
@@ -54,7 +58,7 @@ from sdi.runtime.small import (
     write_where_held,
 )
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.directory import HOST, HeldRun, State, member_memory
+from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES
 from sdi.vmem.transfers import Transfer
@@ -196,14 +200,22 @@ class VirtualDevice:
             require(command.rectangle.contiguous, Status.INVALID_VALUE, "a read of rows into the arena")
         shown = self._memory.holding(command.into, over.nbytes) if command.into else None
         transfer = Ticket()
+        run = None
+        if self.player is not None and not command.into:
+            run = run_to_read(self._memory, buffer, command.rectangle.over)
         if not command.unasked:
             self._memory.moved.application += command.rectangle.nbytes
-            packed = RegionCopies(self._memory, issue).gather(buffer, command.rectangle.strided)
+            packed = None
+            if run is None:
+                packed = RegionCopies(self._memory, issue).gather(buffer, command.rectangle.strided)
             if packed is not None:
                 packed.give([transfer])
                 return IssuedWork(packed.waits, transfer, packed.offset)
         is_short = over.nbytes <= (SHOWN_MAX_NBYTES if command.into else READ_MAX_NBYTES)
-        if self.player is not None and command.rectangle.contiguous and is_short:
+        if self.player is not None and run is not None:
+            brought = read_where_held(self._memory, buffer, run, command.rectangle.over, issue)
+            self.player.keep_small(command, buffer, run.over, brought)
+        elif self.player is not None and command.rectangle.contiguous and is_short:
             self._fetch_recorded(self.player, command, buffer, over, issue)
         else:
             wanted = command.rectangle.strided if self._is_on_node(buffer, over) else over
@@ -229,11 +241,6 @@ class VirtualDevice:
     def _fetch_recorded(
         self, player: Keeper, command: Read, buffer: VirtualBuffer, over: ByteRange, issue: Issue
     ) -> None:
-        run = None if command.into else run_to_read(self._memory, buffer, over)
-        if run is not None:
-            brought = read_where_held(self._memory, buffer, run, over, issue)
-            player.keep_small(command, buffer, run.over, brought)
-            return
         before = buffer.directory.state()
         transfers = self._fetch(buffer, over, issue)
         if before is not None and not command.into and is_small(self._memory, buffer, over):
@@ -267,10 +274,11 @@ class VirtualDevice:
         transfer = Ticket()
         if not command.unasked:
             self._memory.moved.application += rectangle.nbytes
+        run = self._run_to_write(command, buffer) if command.data else None
         if command.written_ns:
             now_ns = time.monotonic_ns()
             transfer.complete(None, min(command.written_ns, now_ns), now_ns)
-        elif not command.unasked:
+        elif not command.unasked and run is None:
             packed_at = RegionCopies(self._memory, issue).scatter(buffer, rectangle.strided, transfer)
             if packed_at is not None and command.data:
                 begin_ns = time.monotonic_ns()
@@ -280,7 +288,7 @@ class VirtualDevice:
             if packed_at is not None:
                 return IssuedWork([], transfer, packed_at)
         if command.data:
-            return IssuedWork(self._write_carried(command, buffer, issue))
+            return IssuedWork(self._write_carried(command, buffer, run, issue))
         player = self.player if command.written_ns and rectangle.contiguous else None
         before = buffer.directory.state() if player is not None else None
         written = self._memory.write_host(buffer, rectangle.strided, transfer)
@@ -290,27 +298,33 @@ class VirtualDevice:
             player.keep_write(command, buffer, rectangle.bounds, 0, (), change)
         return IssuedWork([*waits, transfer]) if command.written_ns else IssuedWork(waits, transfer)
 
-    def _write_carried(self, command: Write, buffer: VirtualBuffer, issue: Issue) -> list[Ticket]:
+    def _run_to_write(self, command: Write, buffer: VirtualBuffer) -> Run | None:
+        """Where lengths differ each time, those recordings are right that know none."""
+        nbytes = len(command.data)
+        is_alike, buffer.written_nbytes = buffer.written_nbytes == nbytes, nbytes
+        if self.player is None or not is_alike:
+            return None
+        return run_to_write(self._memory, buffer, command.rectangle.over)
+
+    def _write_carried(
+        self, command: Write, buffer: VirtualBuffer, run: Run | None, issue: Issue
+    ) -> list[Ticket]:
         """The bytes came with the record: at once where nobody is at those of the arena.
 
         What it waits for includes the copies for members: if one fails, so does the command, since nothing
         may be replayed on what that left.
         """
         memory, over, data = self._memory, command.rectangle.strided, memoryview(command.data)
-        player = self.player if command.rectangle.contiguous else None
+        player = self.player if command.rectangle.contiguous or run is not None else None
         before = buffer.directory.state() if player is not None else None
         from_, to = alike(packed_like(over), over.at(0))
         target, source = to.of(memory.memories.host_view(buffer, over.bounds)), from_.of(data)
         waits = buffer.dependencies[HOST].before_write(over)
         ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
         done = [ticket]
-        # Where lengths differ each time, those recordings are right that know none.
-        is_alike = buffer.written_nbytes == data.nbytes
-        buffer.written_nbytes = data.nbytes
-        run = run_to_write(memory, buffer, over.bounds) if player is not None and is_alike else None
         if player is not None and run is not None:
             memory.write_host(buffer, over, ticket)
-            written = write_where_held(memory, buffer, run, over.bounds, issue, done)
+            written = write_where_held(memory, buffer, run, command.rectangle.over, issue, done)
             player.keep_small(command, buffer, run.over, written)
             return done
         hull = held_beside(buffer, over.bounds) if player is not None and player.is_on else None
@@ -334,16 +348,16 @@ class VirtualDevice:
         target = self._buffer(command.target, there.bounds)
         player = self.player
         ends = source, here.strided, target, there.strided, self._place_for(command.member)
-        if player is None or source is target or not (here.contiguous and there.contiguous):
+        if player is None or source is target:
             return (yield from RegionCopies(self._memory, issue).copy(*ends))
-        yield from bring_to_target(
-            self._memory, (source, here.bounds), (target, there.bounds), ends[-1], issue
-        )
+        is_run = here.contiguous and there.contiguous
+        brought = bring_to_target if is_run else bring_rows_together
+        yield from brought(self._memory, (source, here.bounds), (target, there.bounds), ends[-1], issue)
         before = source.directory.state(), target.directory.state()
-        held = source.directory.runs(here.bounds, _HOMES_MAX)
+        held = holding(source, here, is_written=False)
         tickets = yield from RegionCopies(self._memory, issue).copy(*ends)
         after = source.directory.state(), target.directory.state()
-        made = target.directory.runs(there.bounds, _HOMES_MAX)
+        made = holding(target, there, is_written=True)
         changes = tuple(
             [
                 Change(buffer.directory, old, new)
@@ -351,7 +365,8 @@ class VirtualDevice:
                 if old is not None and new is not None
             ]
         )
-        parts = _copied_by(held, made, there.offset - here.offset)
+        regions = (here.over, there.over) if is_run else (here.strided, there.strided)
+        parts = copied_by(held, made, *alike(*map(as_region, regions)))
         if len(changes) == 2 and parts and all(member in self._memory.members for member, _, _ in parts):
             player.keep_copy(command, (source, target), parts, changes)
         return tickets
@@ -513,27 +528,6 @@ def _change(buffer: VirtualBuffer, before: State | None) -> Change | None:
     """What became of the state that the buffer was in; None where that can't be said."""
     after = buffer.directory.state() if before is not None else None
     return None if before is None or after is None else Change(buffer.directory, before, after)
-
-
-def _copied_by(
-    held: Sequence[HeldRun] | None, made: Sequence[HeldRun] | None, shift: int
-) -> list[tuple[int, ByteRange, ByteRange]]:
-    """Which member copied what, and where to, of a copy to ``shift`` bytes further on in another buffer.
-
-    ``held``, ``made``: by whom the source was held before, and the target is now.  Empty where not each byte
-    was copied by a member that had it, and alone has the copy.
-    """
-    found: list[tuple[int, ByteRange, ByteRange]] = []
-    if held is None or made is None:
-        return []
-    for there, holder, _ in made:
-        if holder <= 1 or holder.bit_count() != 1:
-            return []
-        start, stop = there.start - shift, there.stop - shift
-        if not all(holders & holder for over, holders, _ in held if over.start < stop and start < over.stop):
-            return []
-        found.append((holder.bit_length() - 2, ByteRange(start, stop), there))
-    return found
 
 
 def _host_work(ticket: Ticket, waits: list[Ticket], transfer: bool) -> IssuedWork:

@@ -1,19 +1,20 @@
 """Opaque copies of images on members: caches of linear bytes, whose truth is in the directory.
 
-Before a kernel uses an image, what is old in its copy is set from the member's linear bytes; what the kernel
-wrote goes back there at once.  Source: design/0006-images.md.  Owned by: sdi-scheduler.
+Members whose kernels use the linear bytes themselves have none.  Elsewhere, before a kernel uses an image,
+what is old in its copy is set from the member's linear bytes; what the kernel wrote goes back there at once.
+Source: design/0006-images.md.  Owned by: sdi-scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
 from sdi.devices.base import Device
 from sdi.devices.copying import from_image, to_image
 from sdi.devices.handles import DeviceBuffer
-from sdi.devices.image import Slabs
+from sdi.devices.image import LinearImage, Slabs
 from sdi.devices.issue import Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.intervals import ByteRange
@@ -41,6 +42,20 @@ class Images:
     def __init__(self, memories: Memories, accounting: Accounting) -> None:
         self._memories = memories
         self._accounting = accounting
+
+    def is_copied(self, member: int, view: ImageView) -> bool:
+        """Whether that member's kernels use an opaque copy, and not the linear bytes themselves."""
+        is_aligned = view.shape.has_aligned_pixels and view.offset % view.shape.pixel_nbytes == 0
+        return not (self._memories.devices[member].capabilities.has_linear_images and is_aligned)
+
+    def is_copied_anywhere(self, members: Iterable[int], view: ImageView) -> bool:
+        """Whether any of ``members`` uses a copy."""
+        return any(self.is_copied(member, view) for member in members)
+
+    def linear(self, buffer: VirtualBuffer, member: int, view: ImageView, mapped: bool) -> LinearImage:
+        """The pixels in a member's linear bytes."""
+        linear = self._linear(buffer, member, mapped)
+        return LinearImage(linear.device_buffer, view.offset - linear.start, view.shape)
 
     def refresh(
         self,

@@ -254,9 +254,10 @@ cl_int sdi_transfer_box(cl_command_queue queue, cl_mem buffer, cl_uint type, boo
         return CL_OUT_OF_HOST_MEMORY;
     body->buffer = shape->root->object.id;
     body->offset = shape->offset;
+    const bool is_run = sdi_box_is_dense(&inside);
     for (int i = 0; i < 3; i++)
-        body->region[i] = shape->region[i];
-    if (shape->region[1] != 1 || shape->region[2] != 1) {
+        body->region[i] = is_run ? i ? 1 : shape->total : shape->region[i];
+    if (!is_run) {
         body->row_pitch = shape->arena_row;
         body->slice_pitch = shape->arena_slice;
     }

@@ -1,16 +1,18 @@
-"""Images of CUDA members: their pixels lie in rows without gaps, which kernels address themselves.
+"""Images of CUDA members: pixels in linear bytes, which kernels address themselves.
 
 Kernels are given a description of the pixels, ``CUDA_IMAGE``; the functions of ``compat_images.h``
-convert, address and filter.
+convert, address and filter.  So an image needs no memory of its own, but where its rows can't be described
+so, or a check wants a copy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from sdi.devices.cuda.driver import MAX_PITCH, copy_pitched
 from sdi.devices.cuda.memory import CudaBuffer, check_range
-from sdi.devices.image import CHANNELS, STORED, ImageShape, Sampler, Slabs
+from sdi.devices.image import CHANNELS, STORED, ImageShape, LinearImage, Sampler, Slabs
 from sdi.wire.kernels import CUDA_IMAGE
 from sdi.wire.layout import layout
 from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter
@@ -48,17 +50,28 @@ class CudaImage:
 
     def description(self) -> bytes:
         """``CUDA_IMAGE``.  Raises ValueError for rows that it can't describe."""
-        shape = self.shape
-        if shape.rows > 1 and shape.row_nbytes > _PITCH_MAX:
-            raise ValueError(f"an image with rows of {shape.row_nbytes} bytes")
-        return _DESCRIPTION.pack(
-            self.buffer.address,
-            shape.row_nbytes * shape.rows,
-            shape.row_nbytes & _PITCH_MAX,
-            *(shape.width, shape.rows, shape.planes),
-            (shape.order & 255) << 12 | (shape.data_type & 255) << 4 | len(CHANNELS[shape.order]),
-            shape.pixel_nbytes,
-        )
+        row_nbytes = self.shape.row_nbytes
+        return _description(self.buffer.address, self.shape, row_nbytes, row_nbytes * self.shape.rows)
+
+
+def linear_description(image: LinearImage) -> bytes:
+    """The same of pixels that lie in a buffer."""
+    shape, buffer = image.shape, cast(CudaBuffer, image.buffer)
+    address = (buffer.address + image.offset) % (1 << 64)
+    return _description(address, shape, shape.row_pitch, shape.plane_pitch)
+
+
+def _description(address: int, shape: ImageShape, row_pitch: int, plane_pitch: int) -> bytes:
+    if shape.rows > 1 and row_pitch > _PITCH_MAX:
+        raise ValueError(f"an image with rows of {row_pitch} bytes")
+    return _DESCRIPTION.pack(
+        address,
+        plane_pitch,
+        row_pitch & _PITCH_MAX,
+        *(shape.width, shape.rows, shape.planes),
+        (shape.order & 255) << 12 | (shape.data_type & 255) << 4 | len(CHANNELS[shape.order]),
+        shape.pixel_nbytes,
+    )
 
 
 def sampler_bits(sampler: Sampler) -> bytes:

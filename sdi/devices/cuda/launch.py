@@ -9,9 +9,9 @@ from sdi.clc import launch
 from sdi.clc.cuda.emit import LOCAL_ALIGNMENT
 from sdi.clc.cuda.translate import CudaKernel, ParameterKind
 from sdi.devices.base import BoundArgument, LocalBytes
-from sdi.devices.cuda.images import CudaImage, sampler_bits
+from sdi.devices.cuda.images import CudaImage, linear_description, sampler_bits
 from sdi.devices.cuda.memory import CudaBuffer
-from sdi.devices.image import Sampler
+from sdi.devices.image import LinearImage, Sampler
 from sdi.ndrange import Int3
 from sdi.wire.kernels import CUDA_GRID
 from sdi.wire.layout import layout
@@ -58,6 +58,8 @@ def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> t
                 block += bytes(8)
             case ParameterKind.IMAGE, CudaImage():
                 block += own.description()
+            case ParameterKind.IMAGE, LinearImage():
+                block += linear_description(own)
             case ParameterKind.SAMPLER, Sampler():
                 block += sampler_bits(own)
             case ParameterKind.POINTER, CudaBuffer():

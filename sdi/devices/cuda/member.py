@@ -77,6 +77,7 @@ class CudaDevice:
             info=gpu.info,
             compares=True,
             formats=image_formats(),
+            has_linear_images=True,
             platform_vendor=VENDOR,
             compiler=nvidia_name(),
         )

@@ -105,9 +105,19 @@ static void make_kind(struct kind *kind, unsigned number)
     kind->slack = below(4);
     if (kind->op == SDI_OP_READ ? !kind->is_shown && one_in(3) : kind->op == SDI_OP_WRITE && one_in(3))
         kind->floats = 1 + below(kind->stop - kind->from);
+    kind->rows = 1;
+    kind->pitch = kind->span = kind->floats;
+    if (kind->floats && one_in(2)) {
+        const uint32_t most = kind->stop - kind->from, row = 1 + below(most);
+        kind->pitch = row + below(4);
+        kind->rows = 1 + below((most - row) / kind->pitch + 1);
+        kind->floats = row * kind->rows;
+        kind->span = (kind->rows - 1) * kind->pitch + row;
+    }
     if (kind->op == SDI_OP_READ && kind->floats) {
         memset(kind->mask + offsetof(struct sdi_rec_read, offset) - PREFIX, 0, 8);
-        memcpy(kind->key + offsetof(struct sdi_rec_read, region) - PREFIX, (uint64_t[]){kind->floats}, 8);
+        memcpy(kind->key + offsetof(struct sdi_rec_read, region) - PREFIX,
+               (uint64_t[]){kind->floats / kind->rows, kind->rows, 1, kind->pitch}, 32);
         kind->key[0] = (uint8_t)number;
     }
     kind->takes = one_in(2);
@@ -116,7 +126,7 @@ static void make_kind(struct kind *kind, unsigned number)
     if (kind->op == SDI_OP_WRITE) { /* where it is, how much, and since when it is written does not count */
         memset(kind->mask + offsetof(struct sdi_rec_write, offset) - PREFIX, 0, 16);
         memset(kind->mask + offsetof(struct sdi_rec_write, written_ns) - PREFIX, 0, 24);
-        memcpy(kind->key + offsetof(struct sdi_rec_write, region[1]) - PREFIX, (uint64_t[]){1, 1}, 16);
+        memcpy(kind->key + offsetof(struct sdi_rec_write, region[1]) - PREFIX, (uint64_t[]){kind->rows, 1, kind->pitch}, 24);
         kind->key[0] = (uint8_t)number;
     }
     if (kind->op == SDI_OP_FILL) {
@@ -162,12 +172,12 @@ static void choose_waits(struct command *c)
 }
 
 /* `since`: when the client began with an early write; `staged_at`: where its bytes are; both 0: they come along. */
-static void say_where(char *record, uint64_t at, uint64_t nbytes, uint64_t since, uint64_t staged_at)
+static void say_where(char *record, uint64_t at, uint64_t nbytes, uint32_t rows, uint64_t since, uint64_t staged_at)
 {
-    uint64_t carried = since || staged_at ? 0 : nbytes;
+    uint64_t carried = since || staged_at ? 0 : nbytes, row = nbytes / rows;
     memcpy(record + offsetof(struct sdi_rec_write, staged_at), &staged_at, sizeof staged_at);
     memcpy(record + offsetof(struct sdi_rec_write, offset), &at, sizeof at);
-    memcpy(record + offsetof(struct sdi_rec_write, region), &nbytes, sizeof nbytes);
+    memcpy(record + offsetof(struct sdi_rec_write, region), &row, sizeof row);
     memcpy(record + offsetof(struct sdi_rec_write, written_ns), &since, sizeof since);
     memcpy(record + offsetof(struct sdi_rec_write, carried_nbytes), &carried, sizeof carried);
 }
@@ -198,7 +208,7 @@ static void add_command(uint64_t id, int *last)
         c->at = c->kind->from + below(c->kind->slack + 1);
         c->carried = c->kind->stop - c->at - below(c->kind->slack + 1);
         if (c->kind->floats) {
-            c->at = c->kind->from + below(c->kind->stop - c->kind->from - c->kind->floats + 1);
+            c->at = c->kind->from + below(c->kind->stop - c->kind->from - c->kind->span + 1);
             c->carried = c->kind->floats;
         }
         if (one_in(2) && w.staged + c->carried <= SDI_STAGING_NBYTES) {
@@ -227,14 +237,14 @@ static void add_command(uint64_t id, int *last)
             key[c->kind->hole_at[h] + n] = (uint8_t)random_bits();
     memcpy(record + PREFIX, key, fixed - PREFIX);
     if (c->op == SDI_OP_READ && c->kind->floats) {
-        c->at = c->kind->from + below(c->kind->stop - c->kind->from - c->kind->floats + 1);
+        c->at = c->kind->from + below(c->kind->stop - c->kind->from - c->kind->span + 1);
         memcpy(record + offsetof(struct sdi_rec_read, offset), (uint64_t[]){c->at}, 8);
     }
     if (c->op == SDI_OP_NDRANGE)
         memcpy(record + fixed + waits, key + fixed - PREFIX, c->kind->nbytes + PREFIX - fixed);
     if (c->op == SDI_OP_WRITE)
         say_where(record, c->kind->is_early_write ? c->kind->from : c->at,
-                  c->kind->is_early_write ? c->kind->stop - c->kind->from : c->carried, c->kind->is_early_write ? one_in(4) ? UINT64_MAX / 2 : 1 + below(9) : 0,
+                  c->kind->is_early_write ? c->kind->stop - c->kind->from : c->carried, c->kind->rows, c->kind->is_early_write ? one_in(4) ? UINT64_MAX / 2 : 1 + below(9) : 0,
                   c->staged_at);
     for (size_t n = fixed + waits; n < c->nbytes && (c->op == SDI_OP_WRITE || c->op == SDI_OP_FILL); n++)
         record[n] = (char)random_bits();
@@ -252,7 +262,7 @@ static void add_release(void)
 /* Records that no command comes of: what only Python knows, or what is wrong with them. */
 static void add_another(uint64_t id)
 {
-    unsigned what = below(8);
+    unsigned what = one_in(2) ? 5 : below(8);
     if (what > 5) { /* to release a buffer, or use it again, as nobody says it */
         bool recycles = what == 6;
         size_t nbytes = sizeof(struct sdi_rec_recycle_buffer) + 8 * one_in(recycles ? 3 : 1);
@@ -264,16 +274,16 @@ static void add_another(uint64_t id)
     }
     uint32_t op = what == 0 ? SDI_OP_WATCH : what == 1 ? SDI_OP_NDRANGE : what < 4 ? SDI_OP_MARKER : SDI_OP_WRITE;
     const struct kind *kind = &w.kinds[below(w.num_kinds)];
-    for (unsigned tries = 9; tries && what == 5 && kind->op != SDI_OP_WRITE; tries--)
+    for (unsigned tries = 9; tries && what == 5 && kind->op != SDI_OP_WRITE && !kind->floats; tries--)
         kind = &w.kinds[below(w.num_kinds)];
     /* Of other bytes than are recorded, or with fewer than it says; or it was written early, or brings them, unlike what is recorded. */
-    bool is_write = what == 5 && kind->op == SDI_OP_WRITE;
-    unsigned how = below(kind->is_early_write ? 6 : 8);
+    bool is_write = what == 5 && kind->op == SDI_OP_WRITE, is_read = what == 5 && kind->op == SDI_OP_READ && kind->floats;
+    unsigned how = is_read || (kind->floats && one_in(2)) ? below(2) : below(kind->is_early_write ? 6 : 8);
     uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
     uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
     if (kind->floats) {
-        at = how == 0 ? kind->stop - kind->floats + 1 : kind->from - (how == 1);
-        carried = kind->floats - (how == 2) + (how == 3);
+        at = how == 0 ? kind->stop - kind->span + 1 : kind->from - (how == 1);
+        carried = kind->floats - (how == 2) * kind->rows + (how == 3) * kind->rows - (how == 5 && kind->rows == 1);
     }
     uint64_t since = how == 6 ? 5 : 0;
     if (kind->is_early_write) {
@@ -285,15 +295,23 @@ static void add_another(uint64_t id)
     uint64_t places[] = {1, SDI_STAGING_OFFSET - 1, SDI_HEAP_OFFSET - carried + 1, UINT64_MAX - below(9)};
     uint64_t staged_at = how == 7 ? places[below(4)] : 0;
     size_t rest = staged_at ? 0 : since ? how == 4 ? 8 : 0 : (carried + 7) / 8 * 8 - (how == 4 ? 8 : 0);
-    size_t nbytes = is_write ? sizeof(struct sdi_rec_write) + rest : PREFIX;
+    size_t nbytes = is_write ? sizeof(struct sdi_rec_write) + rest : is_read ? sizeof(struct sdi_rec_read) : PREFIX;
+    op = is_read ? SDI_OP_READ : op;
     char *record = (char *)script(ANOTHER, NULL, op, what == 3 ? 0 : id, nbytes)->record;
+    if (is_read) {
+        memcpy(record + PREFIX, kind->key, sizeof(struct sdi_rec_read) - PREFIX);
+        memcpy(record + offsetof(struct sdi_rec_read, offset), &at, sizeof at);
+    }
     if (is_write) {
         memcpy(record + PREFIX, kind->key, kind->nbytes);
-        say_where(record, at, carried, since, staged_at);
+        say_where(record, at, carried, kind->rows, since, staged_at);
         if (kind->is_early_write && how == 3)
             memset(record + offsetof(struct sdi_rec_write, carried_nbytes), 8, 1);
-        if (how == 5)
-            memset(record + offsetof(struct sdi_rec_write, region), 1, 8);
+        if (how == 5) { /* more bytes than it brings, or so many that their number goes around */
+            const uint64_t around = kind->rows > 1 ? UINT64_MAX / kind->rows + 1 : 0;
+            const uint64_t row = kind->floats ? kind->floats / kind->rows + around : UINT64_MAX / 255;
+            memcpy(record + offsetof(struct sdi_rec_write, region), &row, sizeof row);
+        }
     }
     struct sdi_wire_command fields = {
         .queue = 1,
@@ -312,7 +330,7 @@ void client_generate(unsigned records)
     for (unsigned n = 0; n < w.num_kinds; n++)
         make_kind(&w.kinds[n], n);
     for (uint64_t id = 100; w.num_commands < records; id++) {
-        if (one_in(w.is_long ? 3000 : w.calm ? 500 : 50))
+        if (one_in(w.is_long ? 3000 : w.calm ? 500 : 25))
             add_another(id++);
         add_command(id, last);
         while (one_in(3))

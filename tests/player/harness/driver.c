@@ -229,13 +229,24 @@ static const struct planned *named(uint64_t at)
     return (const void *)(uintptr_t)(at & -(uint64_t)PLANNED_NBYTES);
 }
 
-static void check_copy(const struct planned *planned, const struct command *of, uint32_t kind, uint64_t to, uint64_t from,
-                       size_t nbytes)
+static void check_run(const struct planned *planned, const struct command *of, uint32_t kind, uint64_t to, uint64_t from,
+                      size_t nbytes, uint64_t number)
 {
     const struct op *op = &planned->of->ops[planned->index];
     const uint64_t delta = of->kind && of->kind->floats ? of->at - of->kind->from : 0;
-    if (op->kind != (uint32_t)kind || op->to + delta != to || op->from + delta != from || op->nbytes != nbytes)
+    to -= number * op->to_pitch;
+    from -= number * op->from_pitch;
+    if (op->kind != (uint32_t)kind || op->to + delta != to || op->from + delta != from
+        || op->nbytes != nbytes * (op->num_runs ? op->num_runs : 1))
         broken("a copy is another one than its recording's");
+}
+
+static void check_copy(const struct planned *planned, const struct command *of, uint32_t kind, uint64_t to, uint64_t from,
+                       size_t nbytes)
+{
+    if (planned->of->ops[planned->index].num_runs)
+        broken("rows are copied as one run");
+    check_run(planned, of, kind, to, from, nbytes, 0);
 }
 
 /* ---- like CUDA ------------------------------------------------------------------------------------------ */
@@ -340,6 +351,21 @@ static int cuda_copy_peer(uint64_t to, void *to_context, uint64_t from, void *fr
     END(issued);
 }
 
+static int cuda_copy_rows(const struct cuda_rows *rows, void *stream)
+{
+    BEGIN();
+    check_context(stream);
+    const struct planned *planned = named(rows->from_pitch & 1 ? rows->from : rows->to); /* see `make_copy` */
+    int issued = issue(planned, stream);
+    const struct op *op = &planned->of->ops[planned->index];
+    check_run(planned, w.current_command, op->kind, rows->to, rows->from, rows->nbytes, 0);
+    if (rows->count != op->num_runs || rows->to_pitch != op->to_pitch || rows->from_pitch != op->from_pitch
+        || rows->to_type != CU_MEMORYTYPE_UNIFIED || rows->from_type != CU_MEMORYTYPE_UNIFIED || rows->from_x || rows->from_y
+        || rows->to_x || rows->to_y || (op->kind == OP_COPY && op->object != op->other))
+        broken("rows are others than their recording's");
+    END(issued);
+}
+
 static int fill(uint64_t to, unsigned value, size_t nbytes, void *stream, unsigned pattern_nbytes)
 {
     BEGIN();
@@ -438,7 +464,7 @@ static int cuda_event_elapsed(float *ms, void *from, void *to)
 const struct cuda_table cuda = {
     cuda_set_current, cuda_launch,       cuda_upload,      cuda_download,   cuda_copy,        cuda_copy_peer,
     cuda_event_new,   cuda_event_record, cuda_event_query, cuda_event_free, cuda_stream_wait,
-    cuda_event_elapsed, cuda_fill_bytes, cuda_fill_shorts, cuda_fill_words,
+    cuda_event_elapsed, cuda_fill_bytes, cuda_fill_shorts, cuda_fill_words, cuda_copy_rows,
 };
 
 /* ---- like OpenCL ---------------------------------------------------------------------------------------- */
@@ -509,7 +535,10 @@ void __wrap_copy_make(struct lane *lane, struct own_copy *copy)
     if (!item || item->planned != copy->object || item != &s->items[s->done] || w.observed[s->lane] + 1 < item->position)
         broken("the player copies before lane %u has done what is before it", s->lane);
     const struct planned *planned = copy->object;
-    check_copy(planned, item->of, copy->kind, copy->to, copy->from, copy->nbytes);
+    const struct op *op = &planned->of->ops[planned->index];
+    if (copy->num_runs != op->num_runs || copy->to_pitch != op->to_pitch || copy->from_pitch != op->from_pitch)
+        broken("the player copies other rows than its recording's");
+    check_run(planned, item->of, copy->kind, copy->to, copy->from, copy->nbytes / (op->num_runs ? op->num_runs : 1), 0);
     counted[COPIED]++;
     counted[COPIED_LATE] += item->position < s->issued || planned->of != w.running;
     w.now_ns += 50 + below(300);
@@ -561,12 +590,35 @@ static int opencl_set_argument(void *kernel, unsigned index, size_t nbytes, cons
     END(0);
 }
 
+/* A run of a copy: the last one is the operation, those before it come in a row and without events. */
+static int give_run(const struct planned *planned, struct stream *s, unsigned num_waits, void **event, uint32_t kind,
+                    uint64_t to, uint64_t from, size_t nbytes)
+{
+    const struct op *op = &planned->of->ops[planned->index];
+    const uint64_t last = op->num_runs ? op->num_runs - 1 : 0;
+    const bool goes_on = w.runs_of == planned && w.runs_on == s;
+    const uint64_t number = goes_on ? w.num_runs : 0;
+    if ((w.runs_of && !goes_on) || (event != NULL) != (number == last))
+        broken("runs of copies are mixed, or not all of one are made");
+    if (event) {
+        w.runs_of = NULL;
+        give(planned, s, num_waits, event);
+        check_run(planned, w.given, kind, to, from, nbytes, number);
+        return 0;
+    }
+    w.runs_of = planned;
+    w.runs_on = s;
+    w.num_runs = number + 1;
+    if (op->nbytes != nbytes * op->num_runs)
+        broken("a run is longer than its recording's");
+    return 0;
+}
+
 static int opencl_upload(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, const void *from,
                          unsigned num_waits, const void *waits, void **event)
 {
     BEGIN();
-    int given = give(buffer, queue, num_waits, event);
-    check_copy(buffer, w.given, OP_UPLOAD, offset, (uintptr_t)from, nbytes);
+    int given = give_run(buffer, queue, num_waits, event, OP_UPLOAD, offset, (uintptr_t)from, nbytes);
     if (blocking || waits)
         broken("an upload blocks");
     END(given);
@@ -576,8 +628,7 @@ static int opencl_download(void *queue, void *buffer, unsigned blocking, size_t 
                            unsigned num_waits, const void *waits, void **event)
 {
     BEGIN();
-    int given = give(buffer, queue, num_waits, event);
-    check_copy(buffer, w.given, OP_DOWNLOAD, (uintptr_t)to, offset, nbytes);
+    int given = give_run(buffer, queue, num_waits, event, OP_DOWNLOAD, (uintptr_t)to, offset, nbytes);
     if (blocking || waits)
         broken("a download blocks");
     END(given);
@@ -588,8 +639,7 @@ static int opencl_copy(void *queue, void *from, void *to, size_t from_offset, si
 {
     BEGIN();
     const struct planned *planned = to;
-    int given = give(planned, queue, num_waits, event);
-    check_copy(planned, w.given, OP_COPY, to_offset, from_offset, nbytes);
+    int given = give_run(planned, queue, num_waits, event, OP_COPY, to_offset, from_offset, nbytes);
     if (from != planned->of->ops[planned->index].other || waits)
         broken("a copy is between other buffers");
     END(given);

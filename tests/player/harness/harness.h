@@ -108,6 +108,7 @@ struct kind {
     uint32_t device[3], host; /* segments */
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
     uint32_t floats;            /* reads and writes of so many bytes are anywhere between; 0: they are not */
+    uint32_t rows, pitch, span; /* of these: they are rows, from the first byte to the last */
     uint32_t pattern_nbytes;    /* of fills */
     bool on_member, takes, is_early_write; /* fills; maps and unmaps; writes */
     bool blocking, is_playable, is_shown; /* the player copies what is read */
@@ -249,6 +250,9 @@ struct world {
     struct recorded *running;
     struct command *current_command;
     const struct command *given; /* whose operation an OpenCL driver was given last */
+    const struct planned *runs_of; /* of which copy it was given runs, and not all yet; NULL: of none */
+    const struct stream *runs_on;
+    uint64_t num_runs;
     unsigned next_op;
     struct touch touch;                               /* of the operation that is issued */
     uint8_t in_order[HOST_SEGMENTS][MEMORY_NBYTES]; /* what `memory` is when all that was acted on is done */

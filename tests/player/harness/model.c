@@ -83,7 +83,8 @@ void model_write(const struct command *c)
     const struct kind *kind = c->kind;
     uint8_t *in_order = w.in_order[kind->host - (SEGMENTS - HOST_SEGMENTS)];
     if (c->op == SDI_OP_WRITE && !kind->is_early_write)
-        memcpy(in_order + c->at, carried_by(c), c->carried);
+        for (uint32_t row = 0, nbytes = c->carried / kind->rows; row < kind->rows; row++)
+            memcpy(in_order + c->at + row * kind->pitch, carried_by(c) + row * nbytes, nbytes);
     for (unsigned n = kind->from; c->op == SDI_OP_FILL && !kind->on_member && n < kind->stop; n++)
         in_order[n] = carried_by(c)[(n - kind->from) % kind->pattern_nbytes];
 }

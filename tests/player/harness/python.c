@@ -78,6 +78,13 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
         if (w.is_near)
             op->near = op->near_other = random_bits() | 1;
     }
+    const bool is_peer = w.driver == DRIVER_CUDA && kind == OP_COPY && op->object != op->other;
+    if (op->kind == kind && !is_peer && one_in(4)) {
+        op->num_runs = 2 + below(5);
+        op->nbytes = op->num_runs * (1 + below(1 << 10));
+        op->to_pitch = random_bits();
+        op->from_pitch = (random_bits() & ~(uint64_t)1) | (kind == OP_DOWNLOAD); /* tells which end names it */
+    }
     add_access(r, op, kind == OP_UPLOAD ? host : device, false);
     bool is_beside = kind == OP_DOWNLOAD && w.driver == DRIVER_OPENCL;
     add_access(r, op, kind == OP_DOWNLOAD ? host : kind == OP_UPLOAD ? device : other, is_beside ? WRITES_BESIDE : 1);
@@ -211,6 +218,7 @@ static void record(struct kind *kind, const struct command *c)
             g->client_nbytes = kind->floats;
     }
     g->floats = kind->floats != 0;
+    g->client_span = kind->span;
     if (kind->op == SDI_OP_MAP || (kind->op == SDI_OP_UNMAP && kind->takes))
         g->client = kind->takes ? CLIENT_TAKES : CLIENT_LOOKS;
     if (g->client != CLIENT_NONE)
