@@ -108,9 +108,12 @@ class ImageShape:
         return (self.planes - 1) * self.plane_pitch + (self.rows - 1) * self.row_pitch + self.row_nbytes
 
     @property
-    def has_aligned_pixels(self) -> bool:
-        """Whether each pixel's bytes begin at a multiple of their number, if the first one's do."""
-        return not (self.row_pitch % self.pixel_nbytes or self.plane_pitch % self.pixel_nbytes)
+    def is_addressable(self) -> bool:
+        """Whether kernels can find each pixel in linear bytes: at a multiple of its bytes, if the first one
+        is, and in rows that are no 4 GiB apart.
+        """
+        is_aligned = not (self.row_pitch % self.pixel_nbytes or self.plane_pitch % self.pixel_nbytes)
+        return is_aligned and self.row_pitch < 1 << 32
 
     @property
     def axis(self) -> int:

@@ -45,8 +45,8 @@ class Images:
 
     def is_copied(self, member: int, view: ImageView) -> bool:
         """Whether that member's kernels use an opaque copy, and not the linear bytes themselves."""
-        is_aligned = view.shape.has_aligned_pixels and view.offset % view.shape.pixel_nbytes == 0
-        return not (self._memories.devices[member].capabilities.has_linear_images and is_aligned)
+        is_addressable = view.shape.is_addressable and view.offset % view.shape.pixel_nbytes == 0
+        return not (self._memories.devices[member].capabilities.has_linear_images and is_addressable)
 
     def is_copied_anywhere(self, members: Iterable[int], view: ImageView) -> bool:
         """Whether any of ``members`` uses a copy."""

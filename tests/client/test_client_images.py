@@ -273,7 +273,7 @@ def pixels_are_boxes_of_bytes(cl: Cl) -> None:
         cl.clEnqueueReadImage(queue, picture, 1, sizes([0, 4, 0]), sizes([8, 2, 1]), 0, 0, at, 0, None, None)
     )
     assert at.raw[:64] == DATA[100:132] + DATA[140:172]
-    assert cl.last("READ")["region"] == [64, 1, 1]
+    assert cl.last("WRITE")["region"] == cl.last("READ")["region"] == [64, 1, 1], "all of two rows"
     event = cl.event_of(
         "clEnqueueReadImage", queue, picture, 0, sizes([0, 0, 0]), sizes([1, 1, 1]), 0, 0, at, 0, None
     )

@@ -26,8 +26,9 @@ from sdi.cluster.records import (
 )
 from sdi.devices.base import LocalBytes
 from sdi.devices.handles import DeviceBuffer
-from sdi.devices.image import Sampler
+from sdi.devices.image import ImageShape, LinearImage, Sampler
 from sdi.errors import BuildError, ClError, DeviceFailed, DeviceLost, Status
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 
 
 def fields_of(kind: RecordKind) -> list[bool]:
@@ -111,7 +112,9 @@ def test_failures_arrive_with_kind_words_and_cause(error: Exception) -> None:
 
 def test_arguments_of_all_kinds_come_back() -> None:
     made = DeviceBuffer(object())
-    given_ = [None, b"", b"1234", LocalBytes(64), Sampler(True, 0x1130, 0x1140), made]
+    shape = ImageShape(MemObjectType.IMAGE2D, ChannelOrder.R, ChannelType.FLOAT, 8, 6, 1, 40, 240)
+    image = LinearImage(made, -160, shape)
+    given_ = [None, b"", b"1234", LocalBytes(64), Sampler(True, 0x1130, 0x1140), made, image]
     tail = bound("name", given_, lambda thing: 5)
     assert arguments_of(tail, {5: made}) == ("name", given_)
     with pytest.raises(DamagedBatch, match="argument 5"):

@@ -13,6 +13,7 @@ import pytest
 from sdi.commands import Launch
 from sdi.devices.base import Device
 from sdi.devices.capabilities import GPU
+from sdi.devices.cuda.images import image_formats
 from sdi.devices.issue import Issue
 from sdi.devices.testing.null import NullDevice
 from sdi.launch.counters import Counters
@@ -24,7 +25,9 @@ from sdi.partition.history import LaunchHistory
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
 from sdi.vmem.memory import VirtualMemory
-from sdi.wire.records import Op
+from sdi.wire.arguments import ENTRY, ArgumentKind
+from sdi.wire.layout import layout
+from sdi.wire.records import IMAGE_ARGUMENT, Op
 from tests.service.conftest import Serve
 
 SOURCE = """
@@ -148,6 +151,50 @@ def test_what_was_recorded_of_launches_goes_on_where_their_cut_stays_the_same() 
         assert next(launcher.issue(command, Issue("launch")), None) is None
         assert plans[-1] not in kernel._launch_plans.values.values()
         assert not plans[-1].passes() and kernel.generation == generation, "others of the kernel go on"
+    finally:
+        host.close()
+        arena.close()
+        del memory, launcher, arena
+
+
+SHADE = """
+__kernel void shade(read_only image2d_t from, write_only image2d_t to) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1));
+    write_imagef(to, at, read_imagef(from, at));
+}
+"""
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_a_launch_is_recorded_where_no_member_has_copies_of_its_images(linear: bool) -> None:
+    nulls = [NullDevice(number, GPU) for number in range(2)]
+    for null in nulls:
+        null.capabilities = replace(null.capabilities, has_linear_images=linear, formats=image_formats())
+    arena, host, calls = Arena(1 << 24, 1 << 16), HostWorker(1), list[Callable[[], None]]()
+    memory = VirtualMemory(arena, cast(list[Device], nulls), host, calls.append)
+    launcher = Launcher(memory, "always", Counters(2, memory.accounting, memory.transfers.links, "auto", 1e4))
+    launcher.add(1, build(SHADE, "", "", Target(cast(list[Device], nulls))))
+    try:
+        width, height, pixel_nbytes = 64, 48, 4
+        nbytes = width * height * pixel_nbytes
+        arguments = b""
+        for number in (1, 2):
+            memory.create(number, nbytes, True)
+            numbers = (number, 0, 0x10F1, 0x10B5, 0x10D2, 0, width, height, 1, 4 * width, nbytes)
+            image = layout(IMAGE_ARGUMENT).pack(*numbers)
+            arguments += ENTRY.pack(ArgumentKind.IMAGE, len(image)) + image
+        command = Launch(1, 0, 2, (0, 0, 0), (width, height, 1), (8, 8, 1), arguments, 2, record=b"shade")
+        kernel = launcher._builds[1].kernels[0]
+        for _ in range(4):
+            assert next(launcher.issue(command, Issue("launch")), None) is None
+        (plan,) = kernel._launch_plans.values.values()
+        (chunk,) = plan.chunks
+        assert len(chunk.plan.boxes) == 2 and chunk.may_repeat((0, 1), memory.images) is linear
+        assert (chunk.find() is not None) is linear
+        assert bool(memory.buffer(1).images) is not linear
+        copies = [null.copies for null in nulls]
+        assert next(launcher.issue(command, Issue("launch")), None) is None
+        assert ([null.copies for null in nulls] == copies) is linear, "what copies show is brought back"
     finally:
         host.close()
         arena.close()

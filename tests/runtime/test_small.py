@@ -13,7 +13,7 @@ from sdi.intervals import ByteRange
 from sdi.player.builder import address
 from sdi.runtime.small import SMALL_NBYTES_MAX, WINDOW_NBYTES, run_to_read, run_to_write
 from sdi.vmem.directory import HOST, member_memory
-from sdi.wire.records import Op
+from sdi.wire.records import NoticeKind, Op
 from tests.player.test_player import ITEMS, Loop
 from tests.service.conftest import Serve
 
@@ -232,3 +232,104 @@ def test_a_write_that_fails_on_its_way_fails_its_command(
     monkeypatch.setattr(member, "copy", lambda *_: (failed, failed))
     written = loop.put(np.array([1], np.int32), first=3)
     assert loop.client.wait(written) < 0
+
+
+ROW, PITCH = 12, 32
+"""Of rows of the first buffer: bytes, and from one to the next."""
+
+
+def rows(at: int, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """The numbers of the elements of so many rows from element ``at`` on."""
+    return at + np.arange(count)[:, None] * (PITCH // 4) + np.arange(ROW // 4)[None]
+
+
+def read_rows(loop: Loop, at: int, count: int) -> None:
+    """They are what they must be."""
+    client, elements = loop.client, rows(at, count)
+    box = {"region": [ROW, count, 1], "row_pitch": PITCH, "slice_pitch": PITCH * count}
+    command = client.command(Op.READ, buffer=loop.a, offset=4 * at, **box)
+    kind, event, _ = client.notice()
+    assert (kind, event) == (NoticeKind.TRANSFER_READY, command)
+    packed, here = client.packed_at(command), client.offsets[loop.a]
+    found = np.frombuffer(client.arena[here : here + NBYTES], np.int32)[elements]
+    if packed:
+        found = np.frombuffer(client.arena[packed : packed + 4 * elements.size], np.int32).reshape(count, -1)
+    client.send(Op.TRANSFER_DONE, command, status=0)
+    assert client.wait(command) == 0
+    np.testing.assert_array_equal(found, loop.truth[0][elements])
+
+
+def put_rows(loop: Loop, at: int, count: int, first: int) -> None:
+    """Other bytes there, and none between them."""
+    elements = rows(at, count)
+    values = np.arange(first, first + elements.size, dtype=np.int32)
+    loop.truth[0] = loop.truth[0].copy()
+    loop.truth[0][elements.ravel()] = values
+    box = {"region": [ROW, count, 1], "row_pitch": PITCH, "slice_pitch": PITCH * count}
+    put = loop.client.stage if loop.stages else loop.client.put
+    put(loop.a, values.tobytes(), offset=4 * at, **box)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize("stages", [False, True], ids=["carried", "staged"])
+def test_rows_elsewhere_in_each_step_are_replayed(serve: Serve, members: int, stages: bool) -> None:
+    """As far as one member has them, and what lies between."""
+    loop = Loop(serve(members, plays=True))
+    loop.stages = stages
+    put_rows(loop, 1, 5, 0)  # of the same length as those before
+    loop.settle()
+    random = np.random.default_rng(members)
+    most = ITEMS // 16 // members * 16 - rows(0, 5)[-1, -1] - 1
+    before = state_of(loop)
+
+    def once(number: int) -> None:
+        at = int(random.integers(0, most))
+        put_rows(loop, at, 5, 100 * number)
+        loop.step(number)
+        read_rows(loop, at, 5)
+
+    loop.until_replayed(once, 3)
+    assert loop.replayed(lambda: [once(number) for number in range(60)]) > 170
+    assert state_of(loop) is before
+    for at in range(0, ITEMS - rows(0, 5)[-1, -1] - 1, 7):
+        put_rows(loop, at, 5, at)
+        read_rows(loop, at, 5)
+    loop.step()
+    loop.mix()
+    loop.check()
+
+
+def test_rows_that_end_behind_what_one_member_has_are_not_replayed(serve: Serve) -> None:
+    loop = Loop(serve(2, plays=True))
+    put_rows(loop, 1, 5, 0)
+    loop.settle()
+    last = ITEMS // 2 - int(rows(0, 5)[-1, -1]) - 1
+    loop.until_replayed(lambda number: read_rows(loop, number % 8, 5), 1)
+    assert loop.replayed(lambda: read_rows(loop, last, 5)) == 1
+    assert loop.replayed(lambda: read_rows(loop, last + 1, 5)) == 0
+    loop.until_replayed(lambda number: put_rows(loop, number % 8, 5, number), 1)
+    assert loop.replayed(lambda: put_rows(loop, last, 5, 7)) == 1
+    assert loop.replayed(lambda: put_rows(loop, last + 1, 5, 8)) == 0
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_copies_of_rows_are_replayed_and_leave_what_is_between(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+    loop.settle()
+    source, target = rows(3, 4), 7 + np.arange(4)[:, None] * 5 + np.arange(ROW // 4)[None]
+    places = {"source_offset": 12, "target_offset": 28, "region": [ROW, 4, 1], "target_row_pitch": 20}
+    pitches = {"source_row_pitch": PITCH, "source_slice_pitch": 4 * PITCH, "target_slice_pitch": 80}
+
+    def once(number: int) -> None:
+        loop.step(number)
+        loop.client.command(Op.COPY, source=loop.a, target=loop.b, **places, **pitches)
+        loop.truth[1] = loop.truth[1].copy()
+        loop.truth[1][target] = loop.truth[0][source]
+
+    loop.until_replayed(once, 2)
+    several = [loop.replayed(lambda: [once(number) for number in range(30)]) for _ in range(5)]
+    assert max(several) > 50, "Python may still be busy when the first one comes"
+    loop.check()
+    loop.mix()
+    loop.check()

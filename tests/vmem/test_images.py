@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sdi.devices import copying
 from sdi.devices.image import ImageShape, Slabs
 from sdi.devices.ticket import Ticket
@@ -85,3 +87,22 @@ def test_rows_that_are_apart_are_slabs_that_are_apart() -> None:
     assert _slabs(VIEW, [Region(0, 32, ((ROW, 64),)), ByteRange(10 * ROW + 128, 10 * ROW + 132)]) == [
         Slabs(0, 64)
     ]
+
+
+def test_members_whose_kernels_use_linear_bytes_have_no_copies(rig: MakeRig) -> None:
+    made = rig(2)
+    memory, images = made.memory, made.memory.images
+    able = made.devices[0].capabilities
+    made.devices[0].capabilities = replace(able, has_linear_images=True)
+    assert [images.is_copied(member, VIEW) for member in (0, 1)] == [False, True]
+    assert images.is_copied_anywhere((0, 1), VIEW) and not images.is_copied_anywhere((0,), VIEW)
+    crooked = ImageView(0, replace(SHAPE, row_pitch=ROW + 2, plane_pitch=64 * (ROW + 2)))
+    assert images.is_copied(0, ImageView(2, SHAPE)) and images.is_copied(0, crooked), "pixels are not aligned"
+    far = ImageView(0, replace(SHAPE, row_pitch=1 << 32, plane_pitch=1 << 38))
+    assert images.is_copied(0, far)
+    buffer = made.buffer(bytes(64 * ROW))
+    made.reserve((buffer, 0, ByteRange(32 * ROW, 64 * ROW)))
+    allocation = memory.memories.allocation(buffer, 0)
+    found = images.linear(buffer, 0, VIEW, False)
+    assert (found.buffer, found.offset) == (allocation.device_buffer, -allocation.over.start)
+    assert found.offset < 0 and found.shape is SHAPE

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from sdi.clc.cuda.translate import translate
 from sdi.devices import copying
 from sdi.devices.base import BoundArgument, Device
 from sdi.devices.cuda.gpu import cuda_devices
+from sdi.devices.cuda.images import CudaImage
+from sdi.devices.cuda.launch import parameter_block
 from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.handles import DeviceBuffer, DeviceProgram
-from sdi.devices.image import Sampler, Slabs
+from sdi.devices.image import ImageShape, LinearImage, Sampler, Slabs
+from sdi.wire.kernels import CUDA_IMAGE
+from sdi.wire.layout import layout
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 from tests.clc.cuda.test_images import FORMATS, INSIDE, SIZES
 from tests.clc.image_functions import (
     DIMENSIONS,
@@ -160,3 +168,20 @@ def test_kernels_write_what_they_read(
     assert (taken(gpu, pictures[1], target).values() == expected).all()
     for picture in pictures:
         gpu.free(picture)
+
+
+def test_an_image_in_a_buffer_begins_and_goes_on_where_that_says() -> None:
+    (kernel,) = translate("kernel void k(read_only image3d_t from) {}", ()).kernels
+    buffer = CudaBuffer(None, 1 << 40, 1 << 20)
+    kind = (MemObjectType.IMAGE3D, ChannelOrder.RGBA, ChannelType.FLOAT)
+    dense = ImageShape(*kind, 8, 6, 4, 8 * 16, 8 * 16 * 6)
+    alone, _ = parameter_block(kernel, [DeviceBuffer(CudaImage(buffer, dense))])
+    assert parameter_block(kernel, [LinearImage(DeviceBuffer(buffer), 0, dense)])[0] == alone
+    apart = replace(dense, row_pitch=10 * 16, plane_pitch=10 * 16 * 7)
+    block, _ = parameter_block(kernel, [LinearImage(DeviceBuffer(buffer), -512, apart)])
+    pixels, plane_pitch, row_pitch, *rest = layout(CUDA_IMAGE).unpack(block)
+    assert (pixels, plane_pitch, row_pitch) == ((1 << 40) - 512, 1120, 160)
+    assert rest == list(layout(CUDA_IMAGE).unpack(alone))[3:]
+    far = replace(apart, row_pitch=1 << 32, plane_pitch=6 << 32)
+    with pytest.raises(ValueError, match="rows of"):
+        parameter_block(kernel, [LinearImage(DeviceBuffer(buffer), 0, far)])
