@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sdi.errors import insist
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3
-from sdi.region import Bytes, Region, region
+from sdi.region import Bytes, Region, bytes_of, region
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,9 @@ class Rectangle:
 
     @property
     def over(self) -> Bytes:
-        """The same, as a range where it is one run."""
-        return self.bounds if self.contiguous else self.strided
+        """The same on as few levels as that takes; a range where it is one run."""
+        rows = self.strided
+        return bytes_of(rows.base, rows.nbytes, rows.levels)
 
     @property
     def bounds(self) -> ByteRange:

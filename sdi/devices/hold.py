@@ -8,7 +8,8 @@ two busy cores: held 41-105 us, through a user event 24-124 us).
 
 No deadlock: the driver only ever has operations that can run, or wait for what a device of another process
 was given before or will be given whatever becomes of them (``signals.py``), and a held operation waits only
-for tickets that existed before it was issued, so that the waits form no cycle.
+for tickets that existed before it was issued, or, once it waits for none of these, for what can run whatever
+becomes of it (``pocl_order.py``), so that the waits form no cycle.
 """
 
 from __future__ import annotations

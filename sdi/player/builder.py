@@ -134,9 +134,10 @@ class Builder:
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
         if is_pooled or (HOST in (source, target) and not are_few_rows(runs)):
             return False
-        if nbytes > COPY_MAX_NBYTES and (
-            HOST in (source, target) or memory.transfers.links.cost_ns(source, target, nbytes) > PEER_MAX_NS
-        ):
+        is_on_host = HOST in (source, target)
+        if is_on_host and over.nbytes > COPY_MAX_NBYTES:  # all of which would be page-locked
+            return False
+        if nbytes > COPY_MAX_NBYTES and memory.transfers.links.cost_ns(source, target, nbytes) > PEER_MAX_NS:
             return False
         member = (source if target == HOST else target) - 1
         native = player.members[member]

@@ -45,29 +45,40 @@ void copy_make(struct lane *lane, struct own_copy *copy)
     lane->num_own--;
 }
 
-static int give_run(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, uint64_t to, uint64_t from,
-                    uint64_t nbytes, void **event)
+static int give_rows(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, void **event)
 {
+    const struct opencl_table *cl = &p->opencl;
+    const size_t region[3] = {copy->nbytes / copy->num_runs, copy->num_runs, 1}, nowhere[3] = {0, 0, 0};
+    const size_t to[3] = {copy->to, 0, 0}, from[3] = {copy->from, 0, 0};
+    const size_t to_pitch = copy->to_pitch, from_pitch = copy->from_pitch;
     switch (copy->kind) {
     case OP_UPLOAD:
-        return p->opencl.upload(lane->stream, copy->object, 0, to, nbytes, (const void *)(uintptr_t)from, 0, NULL, event);
+        return cl->upload_rows(lane->stream, copy->object, 0, to, nowhere, region, to_pitch, 0, from_pitch, 0,
+                               (const void *)(uintptr_t)copy->from, 0, NULL, event);
     case OP_DOWNLOAD:
-        return p->opencl.download(lane->stream, copy->object, 0, from, nbytes, (void *)(uintptr_t)to, 0, NULL, event);
+        return cl->download_rows(lane->stream, copy->object, 0, from, nowhere, region, from_pitch, 0, to_pitch, 0,
+                                 (void *)(uintptr_t)copy->to, 0, NULL, event);
     default:
-        return p->opencl.copy(lane->stream, copy->other, copy->object, from, to, nbytes, 0, NULL, event);
+        return cl->copy_rows(lane->stream, copy->other, copy->object, from, to, region, from_pitch, 0, to_pitch, 0, 0, NULL,
+                             event);
     }
 }
 
-/* `event`: behind all of its runs, as the queue is in order. */
 int copy_give(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, void **event)
 {
-    const uint64_t num_runs = copy->num_runs ? copy->num_runs : 1, nbytes = copy->nbytes / num_runs;
-    int status = 0;
     lane->unflushed = true;
-    for (uint64_t i = 0; i < num_runs && status == 0; i++)
-        status = give_run(p, lane, copy, copy->to + i * copy->to_pitch, copy->from + i * copy->from_pitch, nbytes,
-                          i + 1 == num_runs ? event : NULL);
-    return status;
+    if (copy->num_runs)
+        return give_rows(p, lane, copy, event);
+    switch (copy->kind) {
+    case OP_UPLOAD:
+        return p->opencl.upload(lane->stream, copy->object, 0, copy->to, copy->nbytes, (const void *)(uintptr_t)copy->from, 0,
+                                NULL, event);
+    case OP_DOWNLOAD:
+        return p->opencl.download(lane->stream, copy->object, 0, copy->from, copy->nbytes, (void *)(uintptr_t)copy->to, 0, NULL,
+                                  event);
+    default:
+        return p->opencl.copy(lane->stream, copy->other, copy->object, copy->from, copy->to, copy->nbytes, 0, NULL, event);
+    }
 }
 
 /* Give the driver all that the player has not copied yet; a driver's error. */

@@ -33,6 +33,9 @@ _OPENCL = (
     "clGetEventInfo",
     "clReleaseEvent",
     "clGetEventProfilingInfo",
+    "clEnqueueWriteBufferRect",
+    "clEnqueueReadBufferRect",
+    "clEnqueueCopyBufferRect",
 )
 
 

@@ -28,7 +28,7 @@ WRITES_BESIDE = 2
 WRITES_TOGETHER = 3
 """It may write all of them, and its recording's other launches do the same meanwhile; nothing else does."""
 RUNS_MAX = 256
-"""So many runs a copy may have: for an OpenCL member each may be a call of the driver."""
+"""So many runs a copy may have."""
 BESIDE_MAX = 64
 """So many of a recording's first operations may be copies that need not follow each other: they use bytes
 that none of the others of these writes, and what several write of a segment is on one lane."""

@@ -72,6 +72,15 @@ struct opencl_table {
     int (*event_info)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
     int (*event_free)(void *event);
     int (*event_times)(void *event, unsigned what, size_t nbytes, void *value, size_t *got);
+    int (*upload_rows)(void *queue, void *buffer, unsigned blocking, const size_t *to, const size_t *from,
+                       const size_t *region, size_t to_pitch, size_t to_slice, size_t from_pitch, size_t from_slice,
+                       const void *host, unsigned num_waits, const void *waits, void **event);
+    int (*download_rows)(void *queue, void *buffer, unsigned blocking, const size_t *from, const size_t *to,
+                         const size_t *region, size_t from_pitch, size_t from_slice, size_t to_pitch, size_t to_slice,
+                         void *host, unsigned num_waits, const void *waits, void **event);
+    int (*copy_rows)(void *queue, void *from, void *to, const size_t *from_at, const size_t *to_at, const size_t *region,
+                     size_t from_pitch, size_t from_slice, size_t to_pitch, size_t to_slice, unsigned num_waits,
+                     const void *waits, void **event);
 };
 
 /* A call of a CUDA driver's, see issuers.c.  `number`: of its lane, the operation that it is or that comes next. */

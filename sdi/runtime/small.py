@@ -51,8 +51,8 @@ def is_small(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> bool:
     memories = memory.memories
     is_near = not memories.nodes.mask and memories.spilling is None
     region = as_region(over)
-    is_short = region.total_nbytes <= SMALL_NBYTES_MAX and are_few_rows(region)
-    return is_short and is_near and memories.pooled_allocation(buffer) is None
+    is_short = region.total_nbytes <= SMALL_NBYTES_MAX and region.span_nbytes <= COPY_MAX_NBYTES
+    return is_short and are_few_rows(region) and is_near and memories.pooled_allocation(buffer) is None
 
 
 def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Run | None:
@@ -80,15 +80,16 @@ def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Ru
 def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Run | None:
     """Around ``over``, bytes that one member has and nobody else; None likewise.
 
-    Of several members some may never want what is written; where the host has it too its state comes back
-    anyway, and recordings that know no length (``held_beside``) are right.
+    Of several members some may never want what is written.  Of a run that the host has too the state comes
+    back anyway, and recordings that know no length (``held_beside``) are right; of rows it may have it.
     """
+    ignored = 1 << HOST if as_region(over).levels else 0
 
     def holder_of(masks: Sequence[int]) -> int | None:
         holder = masks[0].bit_length() - 1
-        return holder if holder > HOST and set(masks) == {1 << holder} else None
+        return holder if holder > HOST and {mask & ~ignored for mask in masks} == {1 << holder} else None
 
-    return _run(memory, buffer, over, holder_of, lambda mask, holder: mask == 1 << holder)
+    return _run(memory, buffer, over, holder_of, lambda mask, holder: mask & ~ignored == 1 << holder)
 
 
 def _run(

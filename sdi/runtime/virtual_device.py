@@ -201,7 +201,7 @@ class VirtualDevice:
         shown = self._memory.holding(command.into, over.nbytes) if command.into else None
         transfer = Ticket()
         run = None
-        if self.player is not None and not command.into:
+        if self._may_keep(command) and not command.into:
             run = run_to_read(self._memory, buffer, command.rectangle.over)
         if not command.unasked:
             self._memory.moved.application += command.rectangle.nbytes
@@ -298,11 +298,18 @@ class VirtualDevice:
             player.keep_write(command, buffer, rectangle.bounds, 0, (), change)
         return IssuedWork([*waits, transfer]) if command.written_ns else IssuedWork(waits, transfer)
 
+    def _may_keep(self, command: Read | Write) -> bool:
+        """Whether the player may make it, too, the next time: else other ways are as quick for rows."""
+        player = self.player
+        return player is not None and (
+            command.rectangle.contiguous or (player.is_on and bool(command.record))
+        )
+
     def _run_to_write(self, command: Write, buffer: VirtualBuffer) -> Run | None:
         """Where lengths differ each time, those recordings are right that know none."""
         nbytes = len(command.data)
         is_alike, buffer.written_nbytes = buffer.written_nbytes == nbytes, nbytes
-        if self.player is None or not is_alike:
+        if not self._may_keep(command) or not is_alike:
             return None
         return run_to_write(self._memory, buffer, command.rectangle.over)
 

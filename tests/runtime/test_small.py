@@ -11,7 +11,8 @@ from sdi.devices.ticket import completed
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
 from sdi.player.builder import address
-from sdi.runtime.small import SMALL_NBYTES_MAX, WINDOW_NBYTES, run_to_read, run_to_write
+from sdi.region import Region
+from sdi.runtime.small import SMALL_NBYTES_MAX, WINDOW_NBYTES, is_small, run_to_read, run_to_write
 from sdi.vmem.directory import HOST, member_memory
 from sdi.wire.records import NoticeKind, Op
 from tests.player.test_player import ITEMS, Loop
@@ -311,6 +312,36 @@ def test_rows_that_end_behind_what_one_member_has_are_not_replayed(serve: Serve)
     assert loop.replayed(lambda: put_rows(loop, last, 5, 7)) == 1
     assert loop.replayed(lambda: put_rows(loop, last + 1, 5, 8)) == 0
     loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_rows_of_what_launches_only_read_are_replayed_and_so_are_these(serve: Serve, members: int) -> None:
+    """The host has some of it too, from when their lengths were not known to be the same each time."""
+    loop = Loop(serve(members, plays=True))
+
+    def once(number: int) -> None:
+        put_rows(loop, number % 10, 5, 100 * number)
+        loop.mix()
+
+    loop.until_replayed(once, 2)
+    several = [loop.replayed(lambda: [once(number) for number in range(30)]) for _ in range(5)]
+    assert max(several) > 50, "Python may still be busy when the first one comes"
+    loop.check()
+
+
+def test_rows_far_apart_are_not_small(serve: Serve) -> None:
+    """Drivers would lock all the host's memory between them."""
+    loop = Loop(serve(1, plays=True))
+    memory = loop.client.session._memory
+    buffer = memory.buffer(loop.client.buffer(bytes(3 << 20)))
+    assert is_small(memory, buffer, Region(0, 64, ((1 << 14, 100),)))
+    for region in (
+        Region(0, 64, ((1 << 15, 90),)),
+        Region(0, 4, ((64, 300),)),
+        Region(0, 4, ((64, 30), (1 << 15, 3))),
+        Region(0, 2048, ((4096, 40),)),
+    ):
+        assert not is_small(memory, buffer, region)
 
 
 @pytest.mark.parametrize("members", [1, 2])

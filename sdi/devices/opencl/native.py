@@ -76,7 +76,7 @@ class OpenCLNative:
 
     def launched(self, launch: NativeLaunch, ticket: Ticket) -> None:
         if self._is_pocl:
-            POCL_ORDER.launched(*launch.order, ticket)
+            POCL_ORDER.launched(launch.order[0], ticket)
 
     def is_idle(self) -> bool:
         return self._lane.is_idle() and self._are_copies_done()

@@ -21,18 +21,29 @@ Key = tuple[object, ...]
 """What makes pocl share a function: program text, options, kernel name, local size."""
 
 
+_RUNNING_MANY = 64
+
+
 @dataclass(slots=True)
 class _Launches:
-    """``width``: of the widest launch so far; ``widest``: its ticket; ``running``: those not known done."""
+    """``width``: of the widest launch so far; ``widest``: its ticket; ``running``: those not known done.
+
+    ``waiting``: launches wider than all before, which pocl gets when what ran then is done.
+    """
 
     width: int = 0
     widest: Ticket | None = None
     running: list[Ticket] = field(default_factory=list)
+    waiting: set[Ticket] = field(default_factory=set)
 
-    def add(self, width: int, ticket: Ticket) -> None:
+    def add(self, ticket: Ticket) -> None:
+        if len(self.running) > _RUNNING_MANY:
+            self.prune()
         self.running.append(ticket)
-        if width > self.width:
-            self.width, self.widest = width, ticket
+
+    def prune(self) -> None:
+        self.running = [ticket for ticket in self.running if not ticket.done]
+        self.waiting = {ticket for ticket in self.waiting if not ticket.done}
 
 
 class PoclOrder:
@@ -45,25 +56,33 @@ class PoclOrder:
     def enter(self, key: Key, width: int, ticket: Ticket) -> list[Ticket]:
         """What is in the way of a launch of this width, in work-items along its widest dimension.
 
-        Where that is nothing it goes to pocl now; of another queue than those, else it waits and asks again.
+        Where that is nothing it goes to pocl now, else it waits and asks again.  One that is wider than all
+        before is in the way of all that ask later, or it might never get there.
         """
         with self._lock:
             launches = self._by_key.setdefault(key, _Launches())
-            launches.running = [other for other in launches.running if not other.done]
+            if ticket in launches.waiting:  # what ran then is done, and what came since waits for it
+                launches.waiting.discard(ticket)
+                launches.add(ticket)
+                return []
+            launches.prune()
+            widest = launches.widest
+            before = [widest] if widest is not None and not widest.done else []
             if width > launches.width:
-                before = list(launches.running)
-            else:
-                widest = launches.widest
-                before = [widest] if widest is not None and not widest.done else []
-            in_the_way = [other for other in before if other.owner is not ticket.owner]
+                before += [other for other in launches.running if other is not widest]
+                launches.width, launches.widest = width, ticket
+            # A queue keeps in order what it has been given.
+            in_the_way = [o for o in before if o.owner is not ticket.owner or o in launches.waiting]
             if not in_the_way:
-                launches.add(width, ticket)
+                launches.add(ticket)
+            elif launches.widest is ticket:
+                launches.waiting.add(ticket)
             return in_the_way
 
-    def launched(self, key: Key, width: int, ticket: Ticket) -> None:
+    def launched(self, key: Key, ticket: Ticket) -> None:
         """pocl has a launch that is no wider than one before it."""
         with self._lock:
-            self._by_key.setdefault(key, _Launches()).add(width, ticket)
+            self._by_key.setdefault(key, _Launches()).add(ticket)
 
 
 def grid_width(groups: Int3, local_size: Int3) -> int:

@@ -18,22 +18,52 @@ def test_a_launch_wider_than_all_before_runs_alone() -> None:
     assert waits == []
     second, waits = launch(order, "k", 40)
     assert waits == [first]
+    third, waits = launch(order, "k", 32)
+    assert waits == [second], "or there might always be another one before it"
     first.complete()
     assert order.enter(("k",), 40, second) == []
-    _, waits = launch(order, "k", 32)
-    assert waits == [second]
+    assert order.enter(("k",), 32, third) == [second]
     second.complete()
+    assert order.enter(("k",), 32, third) == []
     assert launch(order, "k", 40)[1] == []
     assert launch(order, "k", 8)[1] == []
 
 
-def test_what_waits_for_others_is_in_nobodys_way() -> None:
-    order = PoclOrder()
-    first, _ = launch(order, "k", 32)
-    assert launch(order, "k", 40)[1] == launch(order, "k", 40)[1] == [first]
-    assert launch(order, "k", 32)[1] == [first]
+def test_of_several_that_are_wider_each_runs_alone() -> None:
+    order, queue = PoclOrder(), object()
+    first, _ = launch(order, "k", 8)
+    second, waits = launch(order, "k", 16, queue)
+    assert waits == [first]
+    third, waits = launch(order, "k", 32)
+    assert waits == [second, first]
+    behind, waits = launch(order, "k", 8, queue)
+    assert waits == [third]
     first.complete()
-    assert launch(order, "k", 32)[1] == []
+    assert order.enter(("k",), 16, second) == []
+    second.complete()
+    assert order.enter(("k",), 32, third) == []
+    third.complete()
+    assert order.enter(("k",), 8, behind) == []
+
+
+def test_of_a_queue_whose_wider_launch_waits_the_next_ones_wait_too() -> None:
+    order, queue = PoclOrder(), object()
+    other, _ = launch(order, "k", 8)
+    wider, waits = launch(order, "k", 64, queue)
+    assert waits == [other]
+    behind, waits = launch(order, "k", 32, queue)
+    assert waits == [wider], "it would run beside the other one"
+    other.complete()
+    assert order.enter(("k",), 64, wider) == [] == order.enter(("k",), 32, behind)
+
+
+def test_what_is_done_is_forgotten() -> None:
+    order = PoclOrder()
+    for _ in range(1000):
+        done = Ticket()
+        done.complete()
+        order.launched(("k",), done)
+    assert len(order._by_key[("k",)].running) < 100
 
 
 def test_a_queue_keeps_its_own_launches_in_order() -> None:

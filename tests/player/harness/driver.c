@@ -590,35 +590,12 @@ static int opencl_set_argument(void *kernel, unsigned index, size_t nbytes, cons
     END(0);
 }
 
-/* A run of a copy: the last one is the operation, those before it come in a row and without events. */
-static int give_run(const struct planned *planned, struct stream *s, unsigned num_waits, void **event, uint32_t kind,
-                    uint64_t to, uint64_t from, size_t nbytes)
-{
-    const struct op *op = &planned->of->ops[planned->index];
-    const uint64_t last = op->num_runs ? op->num_runs - 1 : 0;
-    const bool goes_on = w.runs_of == planned && w.runs_on == s;
-    const uint64_t number = goes_on ? w.num_runs : 0;
-    if ((w.runs_of && !goes_on) || (event != NULL) != (number == last))
-        broken("runs of copies are mixed, or not all of one are made");
-    if (event) {
-        w.runs_of = NULL;
-        give(planned, s, num_waits, event);
-        check_run(planned, w.given, kind, to, from, nbytes, number);
-        return 0;
-    }
-    w.runs_of = planned;
-    w.runs_on = s;
-    w.num_runs = number + 1;
-    if (op->nbytes != nbytes * op->num_runs)
-        broken("a run is longer than its recording's");
-    return 0;
-}
-
 static int opencl_upload(void *queue, void *buffer, unsigned blocking, size_t offset, size_t nbytes, const void *from,
                          unsigned num_waits, const void *waits, void **event)
 {
     BEGIN();
-    int given = give_run(buffer, queue, num_waits, event, OP_UPLOAD, offset, (uintptr_t)from, nbytes);
+    int given = give(buffer, queue, num_waits, event);
+    check_copy(buffer, w.given, OP_UPLOAD, offset, (uintptr_t)from, nbytes);
     if (blocking || waits)
         broken("an upload blocks");
     END(given);
@@ -628,7 +605,8 @@ static int opencl_download(void *queue, void *buffer, unsigned blocking, size_t 
                            unsigned num_waits, const void *waits, void **event)
 {
     BEGIN();
-    int given = give_run(buffer, queue, num_waits, event, OP_DOWNLOAD, (uintptr_t)to, offset, nbytes);
+    int given = give(buffer, queue, num_waits, event);
+    check_copy(buffer, w.given, OP_DOWNLOAD, (uintptr_t)to, offset, nbytes);
     if (blocking || waits)
         broken("a download blocks");
     END(given);
@@ -639,9 +617,56 @@ static int opencl_copy(void *queue, void *from, void *to, size_t from_offset, si
 {
     BEGIN();
     const struct planned *planned = to;
-    int given = give_run(planned, queue, num_waits, event, OP_COPY, to_offset, from_offset, nbytes);
+    int given = give(planned, queue, num_waits, event);
+    check_copy(planned, w.given, OP_COPY, to_offset, from_offset, nbytes);
     if (from != planned->of->ops[planned->index].other || waits)
         broken("a copy is between other buffers");
+    END(given);
+}
+
+static int give_rows(const struct planned *planned, struct stream *s, uint32_t kind, uint64_t to, uint64_t from,
+                     const size_t *region, size_t to_pitch, size_t from_pitch, void **event)
+{
+    const struct op *op = &planned->of->ops[planned->index];
+    int given = give(planned, s, 0, event);
+    check_run(planned, w.given, kind, to, from, region[0], 0);
+    if (region[1] != op->num_runs || region[2] != 1 || to_pitch != op->to_pitch || from_pitch != op->from_pitch)
+        broken("rows are others than their recording's");
+    return given;
+}
+
+static int opencl_upload_rows(void *queue, void *buffer, unsigned blocking, const size_t *to, const size_t *from,
+                              const size_t *region, size_t to_pitch, size_t to_slice, size_t from_pitch, size_t from_slice,
+                              const void *host, unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    if (blocking || num_waits || waits || to_slice || from_slice || to[1] || to[2] || from[0] || from[1] || from[2])
+        broken("an upload of rows blocks, or is of others");
+    int given = give_rows(buffer, queue, OP_UPLOAD, to[0], (uintptr_t)host, region, to_pitch, from_pitch, event);
+    END(given);
+}
+
+static int opencl_download_rows(void *queue, void *buffer, unsigned blocking, const size_t *from, const size_t *to,
+                                const size_t *region, size_t from_pitch, size_t from_slice, size_t to_pitch,
+                                size_t to_slice, void *host, unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    if (blocking || num_waits || waits || to_slice || from_slice || from[1] || from[2] || to[0] || to[1] || to[2])
+        broken("a download of rows blocks, or is of others");
+    int given = give_rows(buffer, queue, OP_DOWNLOAD, (uintptr_t)host, from[0], region, to_pitch, from_pitch, event);
+    END(given);
+}
+
+static int opencl_copy_rows(void *queue, void *from, void *to, const size_t *from_at, const size_t *to_at,
+                            const size_t *region, size_t from_pitch, size_t from_slice, size_t to_pitch, size_t to_slice,
+                            unsigned num_waits, const void *waits, void **event)
+{
+    BEGIN();
+    const struct planned *planned = to;
+    if (num_waits || waits || to_slice || from_slice || from_at[1] || from_at[2] || to_at[1] || to_at[2]
+        || from != planned->of->ops[planned->index].other)
+        broken("a copy of rows is between others");
+    int given = give_rows(planned, queue, OP_COPY, to_at[0], from_at[0], region, to_pitch, from_pitch, event);
     END(given);
 }
 
@@ -709,5 +734,6 @@ static int opencl_event_free(void *event)
 const struct opencl_table opencl = {
     opencl_launch, opencl_set_argument, opencl_upload,     opencl_download,
     opencl_copy,   opencl_fill,         opencl_flush,      opencl_event_info, opencl_event_free,
-    opencl_event_times,
+    opencl_event_times, opencl_upload_rows,
+    opencl_download_rows, opencl_copy_rows,
 };

@@ -250,9 +250,6 @@ struct world {
     struct recorded *running;
     struct command *current_command;
     const struct command *given; /* whose operation an OpenCL driver was given last */
-    const struct planned *runs_of; /* of which copy it was given runs, and not all yet; NULL: of none */
-    const struct stream *runs_on;
-    uint64_t num_runs;
     unsigned next_op;
     struct touch touch;                               /* of the operation that is issued */
     uint8_t in_order[HOST_SEGMENTS][MEMORY_NBYTES]; /* what `memory` is when all that was acted on is done */
