@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { COUNT = 4096, GROUP = 64, NBYTES = 4 * COUNT, MANY = 500, LIMIT_US = 6000000 };
+enum { COUNT = 4096, GROUP = 64, NBYTES = 4 * COUNT, MANY = 500, SIDE = 32, LIMIT_US = 6000000 };
 
 static cl_device_id device;
 static cl_context context;
@@ -229,15 +229,75 @@ static void mapped(int r)
     scalar(r);
 }
 
+static void sum_up(int count, size_t items)
+{
+    size_t group = GROUP;
+    TRY(clSetKernelArg(sum, 0, sizeof one, &one));
+    TRY(clSetKernelArg(sum, 1, sizeof two, &two));
+    TRY(clSetKernelArg(sum, 2, sizeof three, &three));
+    TRY(clSetKernelArg(sum, 3, sizeof count, &count));
+    TRY(clEnqueueNDRangeKernel(queue, sum, 1, NULL, &items, &group, 0, NULL, NULL));
+}
+
+static void rows_for_reader(int r)
+{
+    size_t at[3] = {(size_t)r % 64, (size_t)r % 32, 0}, here[3] = {0}, region[3] = {64, 32, 1};
+    TRY(clEnqueueWriteBufferRect(queue, two, CL_TRUE, at, here, region, 256, 0, 64, 0, data, 0, NULL, NULL));
+    sum_up(COUNT, COUNT);
+    TRY(clFinish(queue));
+}
+
+static cl_mem picture_of(void)
+{
+    const cl_image_format format = {CL_RGBA, CL_FLOAT};
+    const cl_image_desc shape = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = SIDE, .image_height = SIDE};
+    cl_int status;
+    cl_mem made = clCreateImage(context, CL_MEM_READ_WRITE, &format, &shape, NULL, &status);
+    check(status, "clCreateImage");
+    return made;
+}
+
+/* A box of an image is written, another image made of it, and a box of that is read. */
+static void shaded(cl_mem from, cl_mem to, const size_t *at, const size_t *region)
+{
+    size_t items[2] = {SIDE, SIDE}, group[2] = {8, 8};
+    TRY(clEnqueueWriteImage(queue, from, CL_TRUE, at, region, 0, 0, data, 0, NULL, NULL));
+    TRY(clSetKernelArg(shade, 0, sizeof from, &from));
+    TRY(clSetKernelArg(shade, 1, sizeof to, &to));
+    TRY(clEnqueueNDRangeKernel(queue, shade, 2, NULL, items, group, 0, NULL, NULL));
+    TRY(clEnqueueReadImage(queue, to, CL_TRUE, at, region, 0, 0, data, 0, NULL, NULL));
+}
+
 static void picture(int r)
 {
-    size_t at[3] = {0}, region[3] = {32, 32, 1}, items[2] = {32, 32}, group[2] = {8, 8};
+    size_t at[3] = {0}, region[3] = {SIDE, SIDE, 1};
     (void)r;
-    TRY(clEnqueueWriteImage(queue, pictures[0], CL_TRUE, at, region, 0, 0, data, 0, NULL, NULL));
-    TRY(clSetKernelArg(shade, 0, sizeof pictures[0], &pictures[0]));
-    TRY(clSetKernelArg(shade, 1, sizeof pictures[1], &pictures[1]));
-    TRY(clEnqueueNDRangeKernel(queue, shade, 2, NULL, items, group, 0, NULL, NULL));
-    TRY(clEnqueueReadImage(queue, pictures[1], CL_TRUE, at, region, 0, 0, data, 0, NULL, NULL));
+    shaded(pictures[0], pictures[1], at, region);
+}
+
+static void picture_part(int r)
+{
+    size_t at[3] = {(size_t)r % 16, (size_t)r % 8, 0}, region[3] = {16, 24, 1};
+    shaded(pictures[0], pictures[1], at, region);
+}
+
+static void new_pictures(int r)
+{
+    size_t at[3] = {0}, region[3] = {SIDE, SIDE, 1};
+    cl_mem from = picture_of(), to = picture_of();
+    (void)r;
+    shaded(from, to, at, region);
+    TRY(clReleaseMemObject(from));
+    TRY(clReleaseMemObject(to));
+}
+
+static void picture_copied(int r)
+{
+    size_t at[3] = {0}, region[3] = {SIDE, SIDE, 1};
+    TRY(clEnqueueCopyImageToBuffer(queue, pictures[1], one, at, region, 0, 0, NULL, NULL));
+    launch(queue, add, one, r, COUNT, NULL);
+    TRY(clEnqueueCopyBufferToImage(queue, one, pictures[0], 0, at, region, 0, NULL, NULL));
+    shaded(pictures[0], pictures[1], at, (size_t[3]){SIDE, 1, 1});
 }
 
 static void two_queues(int r)
@@ -276,12 +336,7 @@ static void other_local(int r)
 static void fewer_items(int r)
 {
     int count = COUNT - r % 1000;
-    size_t group = GROUP, items = (size_t)(count + GROUP - 1) / GROUP * GROUP;
-    TRY(clSetKernelArg(sum, 0, sizeof one, &one));
-    TRY(clSetKernelArg(sum, 1, sizeof two, &two));
-    TRY(clSetKernelArg(sum, 2, sizeof three, &three));
-    TRY(clSetKernelArg(sum, 3, sizeof count, &count));
-    TRY(clEnqueueNDRangeKernel(queue, sum, 1, NULL, &items, &group, 0, NULL, NULL));
+    sum_up(count, (size_t)(count + GROUP - 1) / GROUP * GROUP);
     TRY(clFinish(queue));
 }
 
@@ -326,7 +381,9 @@ static const struct {
     {"other_size", other_size, 1500}, {"new_queue", new_queue, 400}, {"user_event", user_event, 400},
     {"callback", callback, 400}, {"poll", poll, 400}, {"rows", rows, 400}, {"copied_rows", copied_rows, 400},
     {"copied", copied, 400}, {"copied_elsewhere", copied_elsewhere, 400}, {"filled", filled, 400},
-    {"mapped", mapped, 400}, {"picture", picture, 400}, {"two_queues", two_queues, 400},
+    {"mapped", mapped, 400}, {"picture", picture, 400}, {"picture_part", picture_part, 400},
+    {"new_pictures", new_pictures, 400}, {"picture_copied", picture_copied, 400},
+    {"rows_for_reader", rows_for_reader, 400}, {"two_queues", two_queues, 400},
     {"out_of_order", out_of_order, 400}, {"other_local", other_local, 400}, {"fewer_items", fewer_items, 1500},
     {"read_elsewhere", read_elsewhere, 400}, {"write_elsewhere", write_elsewhere, 400},
     {"many_buffers", many_buffers, 2000}, {"burst", burst, 60},
@@ -361,8 +418,6 @@ int main(int argc, char **argv)
     cl_platform_id platform;
     cl_int status;
     const char *text = SOURCE;
-    const cl_image_format format = {CL_RGBA, CL_FLOAT};
-    const cl_image_desc shape = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 32, .image_height = 32};
     TRY(clGetPlatformIDs(1, &platform, NULL));
     TRY(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &status);
@@ -375,10 +430,8 @@ int main(int argc, char **argv)
     TRY(clBuildProgram(program, 1, &device, "", NULL, NULL));
     add = kernel("add"), sum = kernel("sum"), turn = kernel("turn"), shade = kernel("shade");
     one = buffer(NBYTES, data), two = buffer(NBYTES, data), three = buffer(NBYTES, data);
-    for (int n = 0; n < 2; n++) {
-        pictures[n] = clCreateImage(context, CL_MEM_READ_WRITE, &format, &shape, NULL, &status);
-        check(status, "clCreateImage");
-    }
+    for (int n = 0; n < 2; n++)
+        pictures[n] = picture_of();
     for (size_t n = 0; n < sizeof PATTERNS / sizeof *PATTERNS; n++) {
         bool wanted = argc == 1;
         for (int a = 1; a < argc; a++)

@@ -78,15 +78,19 @@ def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Ru
 
 
 def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Run | None:
-    """Around ``over``, bytes that one member has and nobody else; None likewise.
+    """Around ``over``, bytes that one member has and no other; None likewise.
 
     Of several members some may never want what is written.  Of a run that the host has too the state comes
-    back anyway, and recordings that know no length (``held_beside``) are right; of rows it may have it.
+    back anyway, and recordings that know no length (``held_beside``) are right; of rows, or of some of a run,
+    it may have it.
     """
     ignored = 1 << HOST if as_region(over).levels else 0
 
     def holder_of(masks: Sequence[int]) -> int | None:
+        nonlocal ignored
         holder = masks[0].bit_length() - 1
+        if len(set(masks)) > 1:
+            ignored = 1 << HOST
         return holder if holder > HOST and {mask & ~ignored for mask in masks} == {1 << holder} else None
 
     return _run(memory, buffer, over, holder_of, lambda mask, holder: mask & ~ignored == 1 << holder)
@@ -103,16 +107,18 @@ def _run(
     if state is None or not is_small(memory, buffer, bytes_):
         return None
     window = _window(memory, buffer, over)
-    runs = buffer.directory.runs(window, _RUNS_MAX) or ()
-    masks = [mask * defined for run, mask, defined in runs if run.start < over.stop and over.start < run.stop]
-    holder = holder_of(masks) if masks else None
+    holder = holder_of([mask * defined for _, mask, defined in buffer.directory.holders(over)])
     if holder is None:
         return None
     start, stop = window.start, window.stop
-    for run, mask, defined in runs:
-        if not (defined and has(mask, holder)):
+    for part, mask, defined in buffer.directory.holders(window):
+        if defined and has(mask, holder):
+            continue
+        if part.num_runs > _RUNS_MAX:
+            return None
+        for run in part.runs():
             if run.stop <= over.start:
-                start = run.stop
+                start = max(start, run.stop)
             else:
                 stop = min(stop, run.start)
     return Run(ByteRange(start, stop), holder, state)
