@@ -33,8 +33,8 @@ from sdi.vmem.reaches import NOTHING, Reached
 
 _LONGER = 2.0
 """Launches that take so many times what they did are another matter."""
-ARRANGEMENTS_MAX = 64
-"""Kept per kernel, least recently used first out."""
+ARRANGEMENTS_MAX = 1024
+"""Kept per kernel, least recently used first out.  Networks launch one on hundreds of buffers in turn."""
 
 
 @dataclass(slots=True, eq=False)

@@ -31,7 +31,7 @@ from sdi.wire.records import Op as WireOp
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _SEGMENTS_MAX = 1 << 14
-_RECORDINGS_MAX = 1 << 12
+_RECORDINGS_MAX = 1 << 14
 _SEGMENTS_SPARE = 1 << 10
 """More than one recording has."""
 _CELLS_SPARE = 1 << 8

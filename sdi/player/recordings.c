@@ -202,9 +202,7 @@ static void clear(struct recording *r)
 /* The recording's number, or -1 where there is no memory or no room; `key` is masked already. */
 API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
 {
-    uint32_t number = 0;
-    while (number < p->num_recordings && p->recordings[number].used)
-        number++;
+    const uint32_t number = p->num_recordings;
     if (number == p->recordings_room) {
         uint32_t room = p->recordings_room ? 2 * p->recordings_room : 64;
         struct recording *more = realloc(p->recordings, room * sizeof *more);
@@ -239,9 +237,7 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     uint32_t *bucket = &p->buckets[r->hash % BUCKETS];
     r->next = *bucket;
     *bucket = number + 1;
-    if (number == p->num_recordings)
-        p->num_recordings++;
-    return number;
+    return p->num_recordings++;
 }
 
 /* Nothing is in flight, and Python has asked how often they ran. */

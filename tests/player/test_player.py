@@ -1431,3 +1431,21 @@ def test_launches_of_which_a_replay_says_something_new_are_looked_at_by_python(
     assert (left == 0) == is_news and player.matches(recorded) == (not is_news)
     loop.rounds(3)
     loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_kernel_that_is_launched_on_many_buffers_in_turn_is_replayed_on_each(
+    serve: Serve, members: int
+) -> None:
+    """As networks do, whose layers have weights of their own."""
+    loop = Loop(serve(members, plays=True))
+    weights = [np.arange(ITEMS, dtype=np.int32) * number for number in range(300)]
+    buffers = [loop.client.buffer(each.tobytes()) for each in weights]
+
+    def once() -> None:
+        for each, weight in zip(buffers, weights, strict=True):
+            loop.client.launch(loop.build, [(loop.b, 0), (each, 0)], [ITEMS], [16], kernel_index=MIX)
+            loop.truth[1] = loop.truth[1] ^ weight
+
+    assert max(loop.replayed(once) for _ in range(8)) > 290
+    loop.check()
