@@ -17,7 +17,7 @@ from sdi.launch.arguments import ArgumentValue
 from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.learning import Page, Pages
 from sdi.launch.plan import CutPlan, CutPlans
-from sdi.launch.plan_memory import PlanMemory
+from sdi.launch.plan_memory import REGIONS_MAX, PlanMemory
 from sdi.launch.recording import CopyTime, Recording
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.partition.balance import Balance, ShareEpoch, edges_of
@@ -188,14 +188,18 @@ _Value = TypeVar("_Value")
 
 
 class Recent(Generic[_Key, _Value]):
-    """The values that were used last, ``most`` of them; those that refer to a buffer are found by it.
+    """The values that were used last, ``most`` of them, and as many as their sizes, of ``size_of``, come to
+    REGIONS_MAX; those that refer to a buffer are found by it.
 
     ``values``: by key, the least recently used first.  Owned by: sdi-scheduler.
     """
 
-    def __init__(self, most: int = ARRANGEMENTS_MAX) -> None:
+    def __init__(self, most: int = ARRANGEMENTS_MAX, size_of: Callable[[_Value], int] = lambda _: 0) -> None:
         self.values: OrderedDict[_Key, _Value] = OrderedDict()
         self._most = most
+        self._size_of = size_of
+        self._sizes: dict[_Key, int] = {}
+        self._total_size = 0
         self._buffers: dict[_Key, tuple[int, ...]] = {}
         self._keys: dict[int, dict[_Key, None]] = {}
 
@@ -211,18 +215,21 @@ class Recent(Generic[_Key, _Value]):
         if key in self.values:
             self.drop(key)
         self.values[key] = value
+        self._sizes[key] = size = self._size_of(value)
+        self._total_size += size
         self._buffers[key] = tuple(dict.fromkeys(buffers))
         for buffer in self._buffers[key]:
             keys = self._keys.get(buffer)
             if keys is None:
                 keys = self._keys[buffer] = {}
             keys[key] = None
-        if len(self.values) > self._most:
+        while len(self.values) > self._most or (self._total_size > REGIONS_MAX and len(self.values) > 1):
             self.drop(next(iter(self.values)))
 
     def drop(self, key: _Key) -> None:
         """Forget the value of ``key``, which there is."""
         del self.values[key]
+        self._total_size -= self._sizes.pop(key)
         for buffer in self._buffers.pop(key):
             keys = self._keys[buffer]
             del keys[key]
@@ -237,6 +244,8 @@ class Recent(Generic[_Key, _Value]):
     def clear(self) -> None:
         """Forget everything."""
         self.values.clear()
+        self._sizes.clear()
+        self._total_size = 0
         self._buffers.clear()
         self._keys.clear()
 
@@ -274,7 +283,7 @@ class Kernel:
         for argument, cases in self.cases.items():
             self.shaping[argument] &= ~cases.bits
         self.note: Callable[[], object] | None = None
-        self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent()
+        self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent(size_of=lambda p: p.plan.num_regions)
         self._histories: Recent[LaunchHistoryKey, LaunchHistory] = Recent()
         self._last_history: tuple[LaunchHistoryKey, LaunchHistory] | None = None
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}

@@ -145,6 +145,16 @@ class CutPlan:
         return sum(one.over.nbytes * len(one.assignments) for plan in self.buffers for one in plan.merged)
 
     @property
+    def num_regions(self) -> int:
+        """How large it is: what the assignments need and own, and what is merged."""
+        sizes = [
+            sum(len(each.needs.regions) + len(each.owns.regions) for each in used.assignments)
+            + len(used.merged)
+            for used in self.buffers
+        ]
+        return 1 + sum(sizes)
+
+    @property
     def why_whole(self) -> str:
         """What forbids to run the assignments on several members, for the user; empty when nothing does."""
         for plan in self.buffers:

@@ -69,14 +69,7 @@ class PlanMemory:
             self._num_regions[key] = 0
         accesses = tuple(tuple(getattr(used, name) for name in _ACCESS) for used in plan.buffers)
         plans[plan.boxes, exact] = _KeptCut(replace(plan, buffers=()), accesses)
-        more = 1 + sum(
-            sum(
-                len(assignment.needs.regions) + len(assignment.owns.regions)
-                for assignment in used.assignments
-            )
-            + len(used.merged)
-            for used in plan.buffers
-        )
+        more = plan.num_regions
         self._num_regions[key] += more
         self._total_regions += more
         while len(self._known) > LAUNCHES_MAX or (self._total_regions > REGIONS_MAX and self._known):

@@ -422,7 +422,7 @@ class Builder:
     def given(self, op: WireOp, build: int, index: int, masked: bytes, mask: bytes) -> c.Given:
         """For C, which copies it."""
         kind, segment, nbytes, blocking, at, to = self.client
-        rows = {name: getattr(self, name) for name in _ELEMENTS}
+        rows = {name: each for name in _ELEMENTS if (each := getattr(self, name))}
         return c.Given(
             op=op,
             key_nbytes=len(masked),

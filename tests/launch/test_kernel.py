@@ -8,6 +8,7 @@ from dataclasses import replace
 from sdi.clc.model import KernelModel
 from sdi.launch.kernel import ARRANGEMENTS_MAX, Kernel, LaunchPlan, Recent
 from sdi.launch.plan import CutPlan
+from sdi.launch.plan_memory import REGIONS_MAX
 from sdi.launch.recording import CopyTime
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.gain import Ran, Rates
@@ -17,7 +18,8 @@ from sdi.sampling.whole import WholeAccess
 
 def test_recent_values_are_those_of_a_model() -> None:
     choose = random.Random(5)
-    recent: Recent[int, int] = Recent()
+    most = 64
+    recent: Recent[int, int] = Recent(most)
     model: dict[int, tuple[int, tuple[int, ...]]] = {}  # the least recently used is the first
     for step in range(5_000):
         key, buffer = choose.randrange(100), choose.randrange(12)
@@ -27,7 +29,7 @@ def test_recent_values_are_those_of_a_model() -> None:
                 recent.keep(key, step, buffers)
                 model.pop(key, None)
                 model[key] = step, buffers
-                if len(model) > ARRANGEMENTS_MAX:
+                if len(model) > most:
                     del model[next(iter(model))]
             case "find" if key in model:
                 assert recent.find(key) == model[key][0]
@@ -44,6 +46,22 @@ def test_recent_values_are_those_of_a_model() -> None:
         assert list(recent.values.items()) == [(k, value) for k, (value, _) in model.items()]
         assert set(recent._buffers) == set(model)
         assert set(recent._keys) == {buffer for _, buffers in model.values() for buffer in buffers}
+
+
+def test_large_values_are_few() -> None:
+    recent: Recent[int, int] = Recent(size_of=lambda value: value)
+    for number in range(30):
+        recent.keep(number, REGIONS_MAX // 10, ())
+    assert list(recent.values) == list(range(20, 30))
+    recent.keep(29, 0, ())
+    recent.keep(30, REGIONS_MAX // 10, ())
+    assert list(recent.values) == list(range(20, 31)), "one of them is smaller now"
+    recent.keep(31, 2 * REGIONS_MAX, ())
+    assert list(recent.values) == [31]
+    recent.drop(31)
+    recent.keep(32, 1, ())
+    recent.keep(33, REGIONS_MAX - 1, ())
+    assert list(recent.values) == [32, 33]
 
 
 def test_over_a_network_what_only_claimers_write_is_merged() -> None:
