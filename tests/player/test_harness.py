@@ -21,7 +21,7 @@ def _play(folder: Path, threads: bool, streams: int) -> dict[str, int]:
 
 
 def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None:
-    found = _play(tmp_path, False, 1700)
+    found = _play(tmp_path, False, 1900)
     # An event is refused when Python is about to get a record, which it would have lost.
     run(tmp_path / HARNESS.name, 111_219, 1)
     # What is to be tested came to pass: so often at least in these streams.

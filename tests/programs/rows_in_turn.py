@@ -71,7 +71,7 @@ def buffers(queue: cl.CommandQueue, ctx: cl.Context, step: cl.Kernel) -> Outputs
 def pictures(queue: cl.CommandQueue, ctx: cl.Context, blend: cl.Kernel) -> Outputs:
     """Boxes of an image, which a kernel makes another one of; all of that one, or a box."""
     random = np.random.default_rng(22)
-    width, height = 48, 32
+    width, height = 16, 12
     truth, made = np.zeros((height, width, 4), np.float32), np.zeros((height, width, 4), np.float32)
     pair = [image(ctx, IMAGE2D, RGBA, FLOAT, (width, height), host=each) for each in (truth, made)]
     for number in range(STEPS):
