@@ -250,6 +250,11 @@ class Recent(Generic[_Key, _Value]):
         self._keys.clear()
 
 
+def _size_of(launch_plan: LaunchPlan) -> int:
+    """What it knows of regions, and how many buffers its launches reach."""
+    return sum(chunk.plan.num_regions + len(chunk.buffers) for chunk in launch_plan.chunks)
+
+
 class Kernel:
     """One kernel of a build, with how its launches are arranged.  Owned by: sdi-scheduler.
 
@@ -283,7 +288,7 @@ class Kernel:
         for argument, cases in self.cases.items():
             self.shaping[argument] &= ~cases.bits
         self.note: Callable[[], object] | None = None
-        self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent(size_of=lambda p: p.plan.num_regions)
+        self._launch_plans: Recent[LaunchPlanKey, LaunchPlan] = Recent(size_of=_size_of)
         self._histories: Recent[LaunchHistoryKey, LaunchHistory] = Recent()
         self._last_history: tuple[LaunchHistoryKey, LaunchHistory] | None = None
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}

@@ -32,6 +32,8 @@ from sdi.wire.records import Op as WireOp
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _SEGMENTS_MAX = 1 << 14
 _RECORDINGS_MAX = 1 << 14
+_GUARDS_MAX = 1 << 20
+"""Of all recordings: a launch that may reach thousands of buffers by their addresses has two for each."""
 _SEGMENTS_SPARE = 1 << 10
 """More than one recording has."""
 _CELLS_SPARE = 1 << 8
@@ -65,6 +67,7 @@ class Player:
         self._segment_memory = ctypes.create_string_buffer(_SEGMENTS_MAX * quick.sdi_player_segment_nbytes())
         self._released = (ctypes.c_uint64 * c.NODES_MAX)()
         self._told = (c.Told * c.NODES_MAX)()
+        self._num_guards = 0
         self._pairs = (ctypes.c_uint64 * (2 * _RECORDINGS_MAX))()
         self._reports = (c.PlayerReport * c.REPORTS_MAX)()
         self._measured: dict[int, dict[int, Ran]] = {}
@@ -348,6 +351,7 @@ class Player:
     def _drop_all(self) -> None:
         self._quick.sdi_player_drop_all(self._handle)
         self._recorded.clear()
+        self._num_guards = 0
         self._numbers.clear()
         self._recent.clear()
         # Without recordings no cell says anything: all go back, above all those of what is gone.
@@ -361,6 +365,7 @@ class Player:
         """Forget everything before a table is full; nothing is in flight."""
         if (
             len(self._recorded) >= _RECORDINGS_MAX // 2
+            or self._num_guards > _GUARDS_MAX
             or len(self._segments) > _SEGMENTS_MAX - _SEGMENTS_SPARE
             or self.cells.num_left < _CELLS_SPARE
         ):
@@ -426,6 +431,7 @@ class Player:
             return
         recorded.number = number
         recorded.guards, recorded.launches = builder.guards, builder.launches
+        self._num_guards += len(builder.guards)
         self._recorded[number] = recorded
         self._numbers[key] = number
 

@@ -26,24 +26,32 @@ _RUNNING_MANY = 64
 
 @dataclass(slots=True)
 class _Launches:
-    """``width``: of the widest launch so far; ``widest``: its ticket; ``running``: those not known done.
+    """``width``: of the widest launch that pocl has had; ``widest``: its ticket; ``running``: those that it
+    has and that are not known done.
 
-    ``waiting``: launches wider than all before, which pocl gets when what ran then is done.
+    ``waiting``: launches wider than all before, each with its width, the widest last.  pocl gets one of them
+    when what it had then is done.
     """
 
     width: int = 0
     widest: Ticket | None = None
-    running: list[Ticket] = field(default_factory=list)
-    waiting: set[Ticket] = field(default_factory=set)
+    running: dict[Ticket, None] = field(default_factory=dict)
+    waiting: dict[Ticket, int] = field(default_factory=dict)
+    many: int = _RUNNING_MANY
 
-    def add(self, ticket: Ticket) -> None:
-        if len(self.running) > _RUNNING_MANY:
+    def add(self, ticket: Ticket, width: int = 0) -> None:
+        """pocl gets it."""
+        if len(self.running) > self.many:
             self.prune()
-        self.running.append(ticket)
+            self.many = max(_RUNNING_MANY, 2 * len(self.running))
+        self.running[ticket] = None
+        if width > self.width:
+            self.width, self.widest = width, ticket
 
     def prune(self) -> None:
-        self.running = [ticket for ticket in self.running if not ticket.done]
-        self.waiting = {ticket for ticket in self.waiting if not ticket.done}
+        """Forget what is done."""
+        self.running = {ticket: None for ticket in self.running if not ticket.done}
+        self.waiting = {ticket: width for ticket, width in self.waiting.items() if not ticket.done}
 
 
 class PoclOrder:
@@ -61,23 +69,25 @@ class PoclOrder:
         """
         with self._lock:
             launches = self._by_key.setdefault(key, _Launches())
-            if ticket in launches.waiting:  # what ran then is done, and what came since waits for it
-                launches.waiting.discard(ticket)
-                launches.add(ticket)
+            if launches.waiting.pop(ticket, 0):  # what pocl had is done, and what came since waits for it
+                launches.add(ticket, width)
                 return []
             launches.prune()
-            widest = launches.widest
-            before = [widest] if widest is not None and not widest.done else []
-            if width > launches.width:
-                before += [other for other in launches.running if other is not widest]
-                launches.width, launches.widest = width, ticket
+            before = list(launches.waiting)[-1:]
+            if not before and launches.widest is not None and not launches.widest.done:
+                before.append(launches.widest)
+            is_widest = width > max(launches.width, *launches.waiting.values(), 0)
+            if is_widest:
+                before += launches.running
             # A queue keeps in order what it has been given.
-            in_the_way = [o for o in before if o.owner is not ticket.owner or o in launches.waiting]
-            if not in_the_way:
-                launches.add(ticket)
-            elif launches.widest is ticket:
-                launches.waiting.add(ticket)
-            return in_the_way
+            before = [
+                o for o in dict.fromkeys(before) if o.owner is not ticket.owner or o in launches.waiting
+            ]
+            if not before:
+                launches.add(ticket, width)
+            elif is_widest:
+                launches.waiting[ticket] = width
+            return before
 
     def launched(self, key: Key, ticket: Ticket) -> None:
         """pocl has a launch that is no wider than one before it."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from sdi.devices.opencl.pocl_order import PoclOrder, grid_width
 from sdi.devices.ticket import Ticket
 
@@ -46,6 +50,22 @@ def test_of_several_that_are_wider_each_runs_alone() -> None:
     assert order.enter(("k",), 8, behind) == []
 
 
+def test_a_wider_launch_that_fails_before_it_runs_leaves_nothing_behind() -> None:
+    order = PoclOrder()
+    first, _ = launch(order, "k", 10)
+    wider, waits = launch(order, "k", 20)
+    assert waits == [first]
+    wider.complete(ValueError("its member was closed"))
+    between, waits = launch(order, "k", 15)
+    assert waits == [first], "pocl has nothing so wide"
+    first.complete()
+    assert order.enter(("k",), 15, between) == []
+    widest, waits = launch(order, "k", 40)
+    assert waits == [between]
+    widest.complete(ValueError("lost"))
+    assert launch(order, "k", 12)[1] == [between]
+
+
 def test_of_a_queue_whose_wider_launch_waits_the_next_ones_wait_too() -> None:
     order, queue = PoclOrder(), object()
     other, _ = launch(order, "k", 8)
@@ -79,3 +99,42 @@ def test_other_kernels_are_not_held_up() -> None:
 
 def test_the_width_is_that_of_the_widest_dimension_in_work_items() -> None:
     assert grid_width((3, 10, 1), (16, 4, 2)) == 48
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_launched_none_runs_beside_one_that_is_wider_than_all_before_it(seed: int) -> None:
+    """Of three queues, which end in any order; some fail before they get there."""
+    random, order, key = Random(seed), PoclOrder(), ("k",)
+    held: dict[Ticket, tuple[int, list[Ticket]]] = {}  # width, what is in its way
+    running: list[Ticket] = []
+    widest, alone, num_given = 0, Ticket(), 0
+
+    def in_the_way(ticket: Ticket, other: Ticket) -> bool:
+        return not (other.done or (other.owner == ticket.owner and other in running))
+
+    for step in range(800):
+        if step < 600 and len(held) + len(running) < 12:
+            held[Ticket(random.randrange(3))] = random.choice((4, 8, 16, 24, random.randrange(1, 400))), []
+        first = [each for n, each in enumerate(running) if all(b.owner != each.owner for b in running[:n])]
+        if first and random.randrange(2):
+            running.remove(done := random.choice(first))
+            done.complete()
+        if held and random.randrange(20) == 0:
+            held.pop(failed := random.choice(list(held)))
+            failed.complete(ValueError("closed"))
+        for ticket in random.sample(list(held), len(held)):
+            width, before = held[ticket]
+            if any(in_the_way(ticket, other) for other in before):
+                continue
+            if waits := order.enter(key, width, ticket):
+                held[ticket] = width, waits
+                continue
+            del held[ticket]
+            others = [other for other in running if other.owner != ticket.owner]
+            assert not (width > widest and others), "a wider one runs alone"
+            assert alone.done or alone.owner == ticket.owner or not widest
+            if width > widest:
+                widest, alone = width, ticket
+            running.append(ticket)
+            num_given += 1
+    assert not held and not running and num_given > 100, "each gets there"
