@@ -32,7 +32,7 @@ N = TypeVar("N", bound=Native)
 Start = Callable[[], N]
 """Gives one operation to the driver; must not block.  Raises the driver's error."""
 InTheWay = Callable[[Ticket], Sequence[Ticket]]
-"""Of an operation that could start now: tickets of other owners that have to be done first."""
+"""Of an operation that could start now: what has to be done first, or of the same owner issued."""
 
 
 class LaneTicket(HeldTicket):

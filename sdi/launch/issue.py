@@ -22,7 +22,7 @@ from sdi.launch.chunks import Chunk, MemberKernel
 from sdi.launch.copy_costs import merge_ns
 from sdi.launch.kernel import Binding, LaunchPlan
 from sdi.launch.patterns import CopyPattern, patterns_of
-from sdi.launch.plan import BufferPlan, CutPlan, MergedRange
+from sdi.launch.plan import BufferPlan, CutPlan, ImagePlan, MergedRange
 from sdi.launch.recording import Assignment, Change, CopyTime, Recording
 from sdi.partition.history import LaunchHistory
 from sdi.region import Bytes
@@ -254,12 +254,15 @@ class Issuer:
 
     def _refresh_images(self, chunk: Chunk, members: list[int], issue: Issue) -> None:
         """Have the images' copies show the members' linear bytes."""
-        images = self._memory.images
-        for image in chunk.plan.images:
-            is_mapped = image.buffer.id in chunk.mapped
-            for member, needs in zip(members, image.needs, strict=True):
-                if images.is_copied(member, image.view):
-                    images.refresh(image.buffer, member, image.view, needs, is_mapped, issue)
+        for k, image in self._copied(chunk, members):
+            is_mapped, needs = image.buffer.id in chunk.mapped, image.needs[k]
+            self._memory.images.refresh(image.buffer, members[k], image.view, needs, is_mapped, issue)
+
+    def _copied(self, chunk: Chunk, members: list[int]) -> list[tuple[int, ImagePlan]]:
+        """The images of which members have copies, each with the number of an assignment there."""
+        is_copied = self._memory.images.is_copied
+        every = [(k, image) for image in chunk.plan.images for k in range(len(members))]
+        return [(k, image) for k, image in every if is_copied(members[k], image.view)]
 
     def _write_images_back(
         self, chunk: Chunk, members: list[int], launches: list[Ticket], issue: Issue
@@ -268,22 +271,16 @@ class Issuer:
 
         Per assignment: its launch, and what brought its pixels home.
         """
-        images, done = self._memory.images, [[launch] for launch in launches]
-        for image in chunk.plan.images:
-            is_mapped = image.buffer.id in chunk.mapped
-            for k, member in enumerate(members):
-                if images.is_copied(member, image.view):
-                    writes = image.writes[k]
-                    done[k] += images.write_back(image.buffer, member, image.view, writes, is_mapped, issue)
+        done = [[launch] for launch in launches]
+        for k, image in self._copied(chunk, members):
+            where, is_mapped = (image.buffer, members[k], image.view), image.buffer.id in chunk.mapped
+            done[k] += self._memory.images.write_back(*where, image.writes[k], is_mapped, issue)
         return done
 
     def _images_are_current(self, chunk: Chunk, members: list[int]) -> None:
         """What an assignment wrote to a copy and nobody changed since need not be set there again."""
-        images = self._memory.images
-        for image in chunk.plan.images:
-            for member, writes in zip(members, image.writes, strict=True):
-                if images.is_copied(member, image.view):
-                    images.is_current(image.buffer, member, image.view, writes)
+        for k, image in self._copied(chunk, members):
+            self._memory.images.is_current(image.buffer, members[k], image.view, image.writes[k])
 
     def _begin_merges(self, chunk: Chunk, members: list[int], found: Merges) -> None:
         """Add the merges that members can make; the host makes the others."""

@@ -288,11 +288,12 @@ class Keeper:
 
         def finish(builder: Builder) -> bool:
             builder.span, builder.floats = (within.start, within.stop, 0, span_nbytes), True
-            segment, is_write = self._table.segment(buffer, HOST), isinstance(command, Write)
-            kind, at = (c.CLIENT_WRITES, 0) if is_write else (c.CLIENT_READS, 0)
-            if is_write:
+            segment = self._table.segment(buffer, HOST)
+            if isinstance(command, Write):
                 at = address(self._table.memory.memories.host_view(buffer, within))
-            builder.client = (kind, segment, nbytes, 0 if is_write else int(command.blocking), at, 0)
+                builder.client = (c.CLIENT_WRITES, segment, nbytes, 0, at, 0)
+            else:
+                builder.client = (c.CLIENT_READS, segment, nbytes, int(command.blocking), 0, 0)
             return segment >= 0 and builder.transfers(transfers)
 
         state = buffer.directory.state()

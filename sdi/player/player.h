@@ -21,7 +21,6 @@ enum { MARKS_MAX = 1024, UNMARKED_MAX = 512, SPARE_MAX = 64, QUEUES_MAX = 64, BU
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 
-/* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
 struct cuda_rows { /* CUDA_MEMCPY2D */
     size_t from_x, from_y;
     unsigned from_type;
@@ -36,6 +35,7 @@ struct cuda_rows { /* CUDA_MEMCPY2D */
     size_t to_pitch, nbytes, count;
 };
 
+/* Entry points of the drivers, looked up by Python; those of a driver that is not there are NULL. */
 struct cuda_table {
     int (*set_current)(void *context);
     int (*launch)(void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
@@ -191,14 +191,13 @@ struct lane {
  * the record from behind its command fields, and which bits count.  `client_shown`: + 1, to the bytes of this segment; 0: of
  * none; `client_at`, `client_to`: where in this process, and where to; `client_from`, `client_stop`, `client_slack`: of
  * writes, see `fits`; `floats`: of reads and writes that may be anywhere between these, with their copies, which are those
- * for `delta` bytes behind the beginning; `client_span`: from their first byte to their last.  `watch`: 0, or the first of three cells, see `is_watched`.  `profiled`: its
- * number in a profile.  `watched`, `handed`, `stores`, `undone`: of an attempt, see attempts.c: copies of counters, how they
+ * for `delta` bytes behind the beginning; `client_span`: from their first byte to their last.  `watch`: 0, or the first of
+ * three cells, see `is_watched`.  `profiled`: its number in a profile.  `watched`, `handed`, `stores`, `undone`: of an attempt, see attempts.c: copies of counters, how they
  * are looked at, and what cells say where it does not count; the last `num_moves` operations come after that. */
 struct recording {
     uint64_t hash, runs; /* runs: since Python last asked */
     uint64_t surveyed_ns, surveyed; /* the least that a launch took in the last survey, see streams.c; how many there were */
     uint32_t next;       /* of the same bucket */
-    bool used;
     uint64_t delta;
     union {
         struct given given;

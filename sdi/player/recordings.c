@@ -233,7 +233,6 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
     }
     r->num_beside = g->num_beside <= BESIDE_MAX ? g->num_beside : 0;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
-    r->used = true;
     uint32_t *bucket = &p->buckets[r->hash % BUCKETS];
     r->next = *bucket;
     *bucket = number + 1;

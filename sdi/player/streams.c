@@ -118,7 +118,7 @@ static uint64_t least_of(const struct sdi_player *p, const struct launch_shape *
     *count = 0;
     for (uint32_t n = 0; n < p->num_recordings; n++) {
         const struct recording *r = &p->recordings[n];
-        if (!r->used || !r->surveyed || !has_shape(first_launch(r), shape))
+        if (!r->surveyed || !has_shape(first_launch(r), shape))
             continue;
         *count += r->surveyed;
         least = r->surveyed_ns < least ? r->surveyed_ns : least;
@@ -133,7 +133,7 @@ static bool find_longest(struct sdi_player *p)
     uint64_t most = 0;
     for (uint32_t n = 0; n < p->num_recordings; n++) {
         const struct recording *r = &p->recordings[n];
-        if (!r->used || !r->surveyed)
+        if (!r->surveyed)
             continue;
         struct launch_shape shape = {.kernel = first_launch(r)->object};
         memcpy(shape.size, first_launch(r)->size, sizeof shape.size);

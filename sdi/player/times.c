@@ -86,7 +86,7 @@ static uint64_t usual(uint64_t before_ns, uint64_t took_ns)
 
 static void learn(struct sdi_player *p, const struct mark *mark)
 {
-    const bool is_there = mark->launch && mark->launch <= p->num_recordings && p->recordings[mark->launch - 1].used;
+    const bool is_there = mark->launch && mark->launch <= p->num_recordings;
     const struct recording *r = is_there ? &p->recordings[mark->launch - 1] : NULL;
     uint64_t start = 0, end = 0;
     if (!r || mark->op >= r->num_ops || !opencl_asked(p, mark, &start, &end))

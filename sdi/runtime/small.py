@@ -229,25 +229,31 @@ def held_beside(buffer: VirtualBuffer, over: ByteRange) -> ByteRange | None:
     return None
 
 
-def bring_rows_together(
-    memory: VirtualMemory,
-    source: tuple[VirtualBuffer, ByteRange],
-    target: tuple[VirtualBuffer, ByteRange],
-    wanted: int,
-    issue: Issue,
-) -> Steps[None]:
-    """Before a copy of rows within these ranges: where one member has one of them and only the host the
-    other, that goes to the member too, where there is room.
+Part = tuple[VirtualBuffer, ByteRange]
+"""Some bytes of a buffer."""
 
-    It would have to cross the link with each copy else.  ``wanted``: as for ``bring_to_target``.
+
+def bring_for_copy(
+    memory: VirtualMemory, source: Part, target: Part, is_run: bool, wanted: int, issue: Issue
+) -> Steps[None]:
+    """Before a copy: what only the host has goes to members that have the other end, where there is room.
+
+    It would have to go there for each copy else, also where a program copies the same bytes in each step.
+    ``is_run``: of all bytes; else of rows of them.  ``wanted``: the memory that has to have the target, or
+    HOST.
     """
-    memories, alone = memory.memories, _by_bit(memory)
-    is_lazy = memory.coherence == "lazy"
-    if not is_lazy or any(
-        each.is_in_place or memories.pooled_allocation(each) for each, _ in (source, target)
-    ):
-        return
-    masks = [_held_by(buffer.directory.runs(over, _RUNS_MAX)) for buffer, over in (source, target)]
+    is_lazy, pooled = memory.coherence == "lazy", memory.memories.pooled_allocation
+    if is_lazy and not any(each.is_in_place or pooled(each) for each, _ in (source, target)):
+        bring = _bring_to_target if is_run else _bring_rows_together
+        yield from bring(memory, source, target, wanted, issue)
+
+
+def _bring_rows_together(
+    memory: VirtualMemory, source: Part, target: Part, wanted: int, issue: Issue
+) -> Steps[None]:
+    """Where one member has one of them and only the host the other, that goes to the member too."""
+    alone = _by_bit(memory)
+    masks = [_held_by(buffer.directory.holders(over)) for buffer, over in (source, target)]
     on_member = [mask for mask in masks if mask & ~(1 << HOST)]
     if sorted(mask == 1 << HOST for mask in masks) != [False, True] or not on_member:
         return
@@ -259,22 +265,11 @@ def bring_rows_together(
         yield from _bring(memory, member, (buffer, over), [source, target], issue)
 
 
-def bring_to_target(
-    memory: VirtualMemory,
-    source: tuple[VirtualBuffer, ByteRange],
-    target: tuple[VirtualBuffer, ByteRange],
-    wanted: int,
-    issue: Issue,
+def _bring_to_target(
+    memory: VirtualMemory, source: Part, target: Part, wanted: int, issue: Issue
 ) -> Steps[None]:
-    """Before a copy: what only the host has goes to the members that have the target, where there is room.
-
-    It would have to go there after each copy else, also where a program copies the same bytes in each step.
-    ``wanted``: the memory that has to have the target, or HOST.
-    """
+    """To the members that have the target goes what of the source only the host has."""
     (from_, here), (to, there) = source, target
-    memories, is_lazy = memory.memories, memory.coherence == "lazy"
-    if not is_lazy or any(each.is_in_place or memories.pooled_allocation(each) for each in (from_, to)):
-        return
     alone = _by_bit(memory)
     for run, mask, _ in to.directory.runs(there, _RUNS_MAX) or ():
         member = alone.get(mask & ~(1 << HOST))
@@ -291,8 +286,8 @@ def bring_to_target(
 def _bring(
     memory: VirtualMemory,
     member: int,
-    what: tuple[VirtualBuffer, ByteRange],
-    places: Sequence[tuple[VirtualBuffer, ByteRange]],
+    what: Part,
+    places: Sequence[Part],
     issue: Issue,
 ) -> Steps[None]:
     """Where ``places`` have room there at once; else it stays where it is."""
@@ -355,7 +350,7 @@ def copied_by(
     return found
 
 
-def _held_by(runs: Held | None) -> int:
+def _held_by(parts: Held) -> int:
     """The memories that have each of these; 0 where they differ, or something of it nobody wrote."""
-    masks = {mask if defined else 0 for _, mask, defined in runs or ()}
+    masks = {mask if defined else 0 for _, mask, defined in parts}
     return masks.pop() if len(masks) == 1 else 0

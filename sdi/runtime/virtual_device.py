@@ -44,8 +44,7 @@ from sdi.runtime.region_copies import RegionCopies
 from sdi.runtime.round_trips import RoundTrips
 from sdi.runtime.small import (
     Run,
-    bring_rows_together,
-    bring_to_target,
+    bring_for_copy,
     copied_alone,
     copied_by,
     held_beside,
@@ -205,9 +204,8 @@ class VirtualDevice:
             run = run_to_read(self._memory, buffer, command.rectangle.over)
         if not command.unasked:
             self._memory.moved.application += command.rectangle.nbytes
-            packed = None
-            if run is None:
-                packed = RegionCopies(self._memory, issue).gather(buffer, command.rectangle.strided)
+            rows = command.rectangle.strided
+            packed = RegionCopies(self._memory, issue).gather(buffer, rows) if run is None else None
             if packed is not None:
                 packed.give([transfer])
                 return IssuedWork(packed.waits, transfer, packed.offset)
@@ -358,8 +356,8 @@ class VirtualDevice:
         if player is None or source is target:
             return (yield from RegionCopies(self._memory, issue).copy(*ends))
         is_run = here.contiguous and there.contiguous
-        brought = bring_to_target if is_run else bring_rows_together
-        yield from brought(self._memory, (source, here.bounds), (target, there.bounds), ends[-1], issue)
+        parts_of_both = (source, here.bounds), (target, there.bounds)
+        yield from bring_for_copy(self._memory, *parts_of_both, is_run, ends[-1], issue)
         before = source.directory.state(), target.directory.state()
         held = holding(source, here, is_written=False)
         tickets = yield from RegionCopies(self._memory, issue).copy(*ends)

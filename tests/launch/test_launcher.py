@@ -191,6 +191,7 @@ def test_a_launch_is_recorded_where_no_member_has_copies_of_its_images(linear: b
         (chunk,) = plan.chunks
         assert len(chunk.plan.boxes) == 2 and chunk.may_repeat((0, 1), memory.images) is linear
         assert (chunk.find() is not None) is linear
+        assert {buffer.id for buffer in chunk.buffers} == {1, 2}, "whose states and places recordings guard"
         assert bool(memory.buffer(1).images) is not linear
         copies = [null.copies for null in nulls]
         assert next(launcher.issue(command, Issue("launch")), None) is None

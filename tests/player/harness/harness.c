@@ -132,7 +132,7 @@ static void change_way(struct trial *trial)
     const uint32_t count = w.player->num_recordings, from = count ? below(count) : 0;
     for (uint32_t n = 0; n < count; n++) {
         const struct recording *r = &w.player->recordings[(from + n) % count];
-        for (uint32_t i = 0; r->used && i < r->num_ops; i++)
+        for (uint32_t i = 0; i < r->num_ops; i++)
             if (r->ops[i].kind == OP_LAUNCH) {
                 trial->longest.kernel = r->ops[i].object;
                 memcpy(trial->longest.size, r->ops[i].size, sizeof trial->longest.size);

@@ -75,7 +75,7 @@ static void make_recordings(void)
     for (unsigned n = 0; n < RECORDINGS; n++) {
         ops[n][0] = (struct op){.kind = OP_LAUNCH, .object = &ops[n], .size = {100, 1, 1}};
         ops[n][1] = (struct op){.kind = OP_LAUNCH, .object = &ops[n], .size = {10, 1, 1}, .lane = 1};
-        recordings[n] = (struct recording){.used = true};
+        recordings[n] = (struct recording){0};
         recordings[n].ops = ops[n];
         recordings[n].num_ops = 2;
     }
