@@ -153,9 +153,11 @@ class Placement:
             each = self._pool.share_nbytes(buffer.nbytes)
         except DeviceFailed:
             return []
-        beside = {
-            m: sum(rounded(over, b.nbytes).nbytes for b, where, over in wanted if where == m) for m in members
-        }
+        beside = dict.fromkeys(members, 0)
+        for other, member, over in wanted:
+            beside[member] += rounded(over, other.nbytes).nbytes
+        for _, member, view in images:
+            beside[member] += view.shape.nbytes
         if any(each + beside[m] > self.heaps[m].capacity for m in members):
             return []
         waits = self._room_for_share(each, wanted, _kept(images), members, issue)
@@ -293,7 +295,12 @@ class Placement:
                     keep = [b for b, where, _ in wanted if where == member]
                     # If it was refused although there seemed to be room, it may help that less is in use.
                     room = max(view.shape.nbytes, heap.available + 1)
-                    waits = self._eviction.make_room(member, room, [], keep, kept, issue, may_move=False)
+                    waits: list[Ticket] = []
+                    try:
+                        waits += self._eviction.make_room(member, room, [], keep, kept, issue, may_move=False)
+                    except ClError:
+                        if not self._unshare(waits, issue, self.placed.clock - 1):
+                            raise
                     if waits:
                         self._events.holds += 1
                         return waits

@@ -31,6 +31,7 @@ from sdi.vmem.spill.budget import Spill
 from sdi.vmem.spill.file import SpillFile
 from sdi.vmem.spill.spilling import spilling_of
 from tests.devices.testing.late import DelayedDevice
+from tests.devices.testing.pool import pool_of
 from tests.service.conftest import serve
 
 __all__ = ["MakeRig", "Rig", "noise", "rig", "serve"]
@@ -50,6 +51,7 @@ class Rig:
         compares: bool = False,
         nodes: Sequence[Device] = (),
         spill: Spill | None = None,
+        is_pooled: bool = False,
     ) -> None:
         self.devices = list(devices)
         self.nodes = list(nodes)
@@ -70,6 +72,7 @@ class Rig:
             coherence,
             None,
             lambda _: compares,
+            pooled=pool_of(self.devices) if is_pooled else None,
             nodes=self.nodes,
             spilling=self.spilling,
         )
@@ -233,7 +236,7 @@ def rig() -> Iterator[MakeRig]:
 
     ``apart``: the host does not see members' memory, as that of GPUs.  ``nodes``: of each member, those above
     0 as on other machines, each of which has ``node_nbytes`` of its own.  ``spill``: where what host memory
-    has no room for lies.
+    has no room for lies.  ``is_pooled``: the members have memory together.
     """
     made: list[Rig] = []
 
@@ -247,6 +250,7 @@ def rig() -> Iterator[MakeRig]:
         nodes: Sequence[int] = (),
         node_nbytes: int = 1 << 30,
         spill: Spill | None = None,
+        is_pooled: bool = False,
     ) -> Rig:
         cpus = [device for device in driver_devices() if device.kind is CPU]
         if not cpus:
@@ -262,7 +266,7 @@ def rig() -> Iterator[MakeRig]:
         for number, node in enumerate(sorted(set(nodes) - {0}), members):
             own.append(OpenCLDevice(cpus[0], number, node_nbytes))
             _put(own[-1], node)
-        made.append(Rig(devices, coherence, compares, own, spill))
+        made.append(Rig(devices, coherence, compares, own, spill, is_pooled))
         return made[-1]
 
     yield make

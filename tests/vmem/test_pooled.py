@@ -11,17 +11,21 @@ import numpy as np
 import pytest
 
 from sdi.devices.discover import MemberSettings, open_members
+from sdi.devices.image import ImageShape
 from sdi.devices.pooled import PooledBytes, PooledMemory
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.intervals import ByteRange
 from sdi.limits import MAP_NORESERVE
 from sdi.settings import Coherence, Verify
 from sdi.vmem.accounting import Events
+from sdi.vmem.buffer import ImageView
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 from sdi.wire.records import ARENA_NBYTES, SHARED_ADDRESSES, Op
 from tests.devices.testing.faulty import LosingDevice
 from tests.devices.testing.hooks import hooks
 from tests.devices.testing.pool import Elsewhere, pool_of
 from tests.service.wire_client import WireClient
+from tests.vmem.conftest import FOR, MakeRig, noise
 
 SOURCE = """
 __kernel void pick(__global const int *table, __global int *out, uint n) {
@@ -39,6 +43,9 @@ PICK, PUT, GROW, JOIN = range(4)
 LIMIT_NBYTES = 2 << 20
 COUNT, LOCAL, PICKED = 3 << 18, 64, 1 << 14
 _MAP_FIXED_NOREPLACE = 0x100000
+_IMAGE = ImageShape(
+    MemObjectType.IMAGE2D, ChannelOrder.RGBA, ChannelType.UNORM_INT8, 64, 80, 1, 256, 5 << 12
+)  # of 20 KiB
 
 
 @contextmanager
@@ -141,6 +148,27 @@ def test_what_all_share_goes_where_the_places_of_one_launch_need_the_room() -> N
         for _ in range(2):
             assert client.wait(client.launch(build, pair, [len(values)], [LOCAL], JOIN)) == 0
         assert np.array_equal(read(client, pair[0][0], len(values)), 3 * values)
+
+
+def test_what_all_share_goes_where_an_image_needs_the_room(rig: MakeRig) -> None:
+    made = rig(2, memory_nbytes=1 << 16, is_pooled=True)
+    table, pixels = made.buffer(noise(1 << 16)), made.buffer(noise(_IMAGE.nbytes))
+    place, image = (pixels, 0, pixels.whole), (pixels, 0, ImageView(0, _IMAGE))
+    assert not made.memory.placement.share(table, [], [], [0, 1], FOR) and table.allocations[2]
+    made.reserve(place)
+    assert table.allocations[2], "there is room for both"
+    made.reserve(place, images=[image])
+    assert table.allocations[2] is None and image[1:] in pixels.images
+    assert made.read(table) == noise(1 << 16)
+
+
+def test_what_all_share_leaves_room_for_the_images_of_its_launch(rig: MakeRig) -> None:
+    made = rig(2, memory_nbytes=1 << 16, is_pooled=True)
+    table, pixels = made.buffer(noise(1 << 16)), made.buffer(noise(_IMAGE.nbytes))
+    place, image = (pixels, 0, pixels.whole), (pixels, 0, ImageView(0, _IMAGE))
+    assert not made.memory.placement.share(table, [place], [image], [0, 1], FOR)
+    assert table.allocations[2] is None
+    assert not made.memory.placement.share(table, [place], [], [0, 1], FOR) and table.allocations[2]
 
 
 def test_memory_of_all_that_is_refused_is_not_asked_for_again_and_takes_no_places_away() -> None:
