@@ -40,7 +40,8 @@ class Configuration:
 
     ``limit_nbytes``: what each member may hold, so small that many launches need chunks; 0 for no limit.
     ``seed``: of cuts anywhere, which change now and then; 0 for equal shares.  ``pooled``: the members have
-    memory together, as all images of GPUs do.
+    memory together, as all images of GPUs do.  ``copies``: kernels use opaque copies of images, as on drivers
+    whose images are objects of their own.
     """
 
     members: int
@@ -50,18 +51,20 @@ class Configuration:
     limit_nbytes: int = 0
     seed: int = 0
     pooled: bool = False
+    copies: bool = False
 
     def __str__(self) -> str:
         late = "" if self.delayed is None else f"-member{self.delayed}-late"
         limited = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
         host = "-host" * (self.coherence == "host")
-        shares = f"-shares{self.seed}" * (self.seed > 0) + "-pooled" * self.pooled
+        shares = f"-shares{self.seed}" * (self.seed > 0) + "-pooled" * self.pooled + "-copies" * self.copies
         return f"N{self.members}{late}{'-verified' * self.verified}{host}{limited}{shares}"
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
-        is_usual = self.delayed is None and not self.pooled
-        late = {} if is_usual else {"SDI_TEST_MEMBERS": hooks(late=self.delayed, pooled=self.pooled)}
+        wanted = hooks(late=self.delayed, pooled=self.pooled, copies=self.copies)
+        is_usual = self.delayed is None and not (self.pooled or self.copies)
+        late = {} if is_usual else {"SDI_TEST_MEMBERS": wanted}
         verify = {"SDI_VERIFY": "1"} if self.verified else {}
         if self.limit_nbytes:
             verify["SDI_MEMBER_MEMORY"] = str(self.limit_nbytes)
@@ -80,17 +83,17 @@ class Configuration:
 CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
     Configuration(3, delayed=1),
     Configuration(3, limit_nbytes=32 << 10),
-    Configuration(3, limit_nbytes=32 << 10, pooled=True),
+    Configuration(3, limit_nbytes=32 << 10, pooled=True, copies=True),
     Configuration(3, coherence="host", limit_nbytes=32 << 10),
     Configuration(4, verified=True, seed=2),
 ]
 """Each property is one image's at least."""
 if os.environ.get("ALL_IMAGES"):  # alone, too; each number of members, both protocols, a limit and none
     CONFIGURATIONS += [
-        Configuration(3, delayed=0),
+        Configuration(3, delayed=0, copies=True),
         Configuration(3, delayed=2),
         Configuration(3, verified=True),
-        Configuration(3, coherence="host"),
+        Configuration(3, coherence="host", copies=True),
         Configuration(3, seed=1),
     ]
     CONFIGURATIONS += [

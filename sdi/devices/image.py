@@ -110,10 +110,10 @@ class ImageShape:
     @property
     def is_addressable(self) -> bool:
         """Whether kernels can find each pixel in linear bytes: at a multiple of its bytes, if the first one
-        is, and in rows that are no 4 GiB apart.
+        is, in rows that are no 4 GiB apart, and planes that are some rows apart.
         """
-        is_aligned = not (self.row_pitch % self.pixel_nbytes or self.plane_pitch % self.pixel_nbytes)
-        return is_aligned and self.row_pitch < 1 << 32
+        are_rows = self.planes == 1 or not self.plane_pitch % self.row_pitch
+        return are_rows and not self.row_pitch % self.pixel_nbytes and self.row_pitch < 1 << 32
 
     @property
     def axis(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from sdi.devices import copying
 from sdi.devices.base import Device
-from sdi.devices.image import ImageShape, Sampler, Slabs, is_known_format, pixel_nbytes
+from sdi.devices.image import ImageShape, LinearImage, Sampler, Slabs, is_known_format, pixel_nbytes
 from sdi.errors import ClError, DeviceLost, Status
 from sdi.intervals import ByteRange
 from sdi.wire.opencl import ChannelOrder as Order
@@ -113,6 +113,63 @@ def test_pixels_come_back_and_bytes_between_rows_stay(member: Device, kind: int,
     assert (found == expected).all()
     member.free(picture)
     assert member.memory.in_use == before - shape.nbytes
+
+
+LOOK = """
+kernel void look(read_only TYPE from, write_only TYPE to, global uint4 *seen, int skipped) {
+    int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2) + skipped;
+    uint4 value = read_imageui(from, AT);
+    seen[((z - skipped) * get_global_size(1) + y) * get_global_size(0) + x] = value;
+    write_imageui(to, AT, value + (uint4)(1, x, y, z));
+}
+"""
+TYPES = {
+    Kind.IMAGE1D: ("image1d_t", "x"),
+    Kind.IMAGE1D_BUFFER: ("image1d_buffer_t", "x"),
+    Kind.IMAGE2D: ("image2d_t", "(int2)(x, y)"),
+    Kind.IMAGE1D_ARRAY: ("image1d_array_t", "(int2)(x, y)"),
+    Kind.IMAGE2D_ARRAY: ("image2d_array_t", "(int4)(x, y, z, 0)"),
+    Kind.IMAGE3D: ("image3d_t", "(int4)(x, y, z, 0)"),
+}
+
+
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("rows_between", [0, 2])
+def test_kernels_use_pixels_where_they_lie(member: Device, kind: int, rows_between: int) -> None:
+    """Also where the first planes, which the kernel does not use, would lie before the buffer."""
+    if not member.capabilities.has_linear_images:
+        pytest.skip("its images are objects of the driver's")
+    (width, rows, planes), pitch = SIZES[kind], 4 * SIZES[kind][0] + 4 * rows_between
+    shape = ImageShape(
+        kind, Order.RGBA, Type.UNSIGNED_INT8, width, rows, planes, pitch, pitch * (rows + rows_between)
+    )
+    skipped = planes - 1
+    before = np.random.default_rng(kind).integers(0, 200, (2, shape.span_nbytes + 64), np.uint8)
+    expected, seen = before[1].copy(), np.zeros((rows, width, 4), np.uint32)
+    for y in range(rows):
+        at = 16 + y * pitch
+        pixels = before[0][at : at + 4 * width].reshape(width, 4)
+        more = np.array([[1, x, y, skipped] for x in range(width)], np.uint8)
+        expected[at : at + 4 * width] = (pixels + more).ravel()
+        seen[y] = pixels
+    buffers = [member.allocate(each.nbytes) for each in before]
+    ready = [
+        copying.upload(member, memoryview(data), buffer, 0, [])
+        for data, buffer in zip(before, buffers, strict=True)
+    ]
+    result = member.allocate(seen.nbytes)
+    name, at_ = TYPES[kind]
+    program = member.build(LOOK.replace("TYPE", name).replace("AT", at_), [])
+    images = [LinearImage(buffer, 16 - skipped * shape.plane_pitch, shape) for buffer in buffers]
+    arguments = [*images, result, np.int32(skipped).tobytes()]
+    found, told = np.zeros_like(seen), np.zeros_like(expected)
+    for _ in range(2):  # the second time the member knows the views
+        bound = member.bind(program, "look", arguments)
+        done = member.launch(bound, (width, rows, 1), (1, 1, 1), 3, ready)
+        finish(copying.download(member, result, 0, memoryview(found).cast("B"), [done]))
+        finish(copying.download(member, buffers[1], 0, memoryview(told), [done]))
+        np.testing.assert_array_equal(found, seen)
+        np.testing.assert_array_equal(told, expected)
 
 
 READ = """

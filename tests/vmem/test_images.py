@@ -92,8 +92,8 @@ def test_rows_that_are_apart_are_slabs_that_are_apart() -> None:
 def test_members_whose_kernels_use_linear_bytes_have_no_copies(rig: MakeRig) -> None:
     made = rig(2)
     memory, images = made.memory, made.memory.images
-    able = made.devices[0].capabilities
-    made.devices[0].capabilities = replace(able, has_linear_images=True)
+    for device, has_linear_images in zip(made.devices, (True, False), strict=True):
+        device.capabilities = replace(device.capabilities, has_linear_images=has_linear_images)
     assert [images.is_copied(member, VIEW) for member in (0, 1)] == [False, True]
     assert images.is_copied_anywhere((0, 1), VIEW) and not images.is_copied_anywhere((0,), VIEW)
     crooked = ImageView(0, replace(SHAPE, row_pitch=ROW + 2, plane_pitch=64 * (ROW + 2)))

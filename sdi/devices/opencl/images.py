@@ -1,15 +1,21 @@
-"""Images of OpenCL drivers, for ``opencl.py``."""
+"""Images of OpenCL drivers: objects of their own, or views of a buffer's bytes in host memory."""
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import pyopencl as cl
 from pyopencl import _cl
 
-from sdi.devices.image import ImageShape, Slabs, is_known_format
-from sdi.wire.opencl import MemFlags, MemObjectType
+from sdi.devices.handles import HostBytes
+from sdi.devices.image import ImageShape, LinearImage, Slabs, is_known_format
+from sdi.devices.opencl.memory import OpenCLBuffer
+from sdi.wire.opencl import ChannelOrder, ChannelType, MemFlags, MemObjectType
+
+_IN_HOST_MEMORY = cast(cl.mem_flags, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR)
 
 _ACCESSES = (MemFlags.READ_WRITE, MemFlags.WRITE_ONLY, MemFlags.READ_ONLY, MemFlags.KERNEL_READ_AND_WRITE)
 
@@ -48,6 +54,51 @@ def new_image(context: cl.Context, shape: ImageShape) -> MemberImage:
     )
 
 
+def linear_image(context: cl.Context, image: LinearImage) -> cl.Image:
+    """A view of pixels in a buffer whose bytes the host has; it is kept with the buffer.  Raises cl.Error."""
+    buffer, shape = cast(OpenCLBuffer, image.buffer), image.shape
+    found = buffer.views.get((image.offset, shape))
+    if found is None:
+        assert buffer.host is not None
+        # Not all of the pixels need be inside of the buffer, and kernels use none that is not.
+        at = np.frombuffer(buffer.host, np.uint8).ctypes.data + image.offset
+        nbytes = max(shape.planes * shape.plane_pitch, shape.rows * shape.row_pitch)
+        host = memoryview((ctypes.c_char * nbytes).from_address(at)).cast("B")
+        found = _view_of(context, shape, host)
+        buffer.keep_view((image.offset, shape), found)
+    return found
+
+
+def _view_of(context: cl.Context, shape: ImageShape, host: HostBytes) -> cl.Image:
+    image_format = cl.ImageFormat(shape.order, shape.data_type)
+    if shape.type == MemObjectType.IMAGE1D_BUFFER:
+        backing = cl.Buffer(context, _IN_HOST_MEMORY, hostbuf=host)  # the descriptor does not retain it
+        return cl.Image(context, cl.mem_flags.READ_WRITE, image_format, desc=_descriptor(shape, backing))
+    desc = _descriptor(shape, None, is_linear=True)
+    return cl.Image(context, _IN_HOST_MEMORY, image_format, desc=desc, hostbuf=host)
+
+
+def are_views(context: cl.Context, device: cl.Device) -> bool:
+    """Whether the driver's images of host memory are these very bytes, whoever writes to them.
+
+    A driver may keep a copy.  Blocks for a moment.
+    """
+    shape = ImageShape(MemObjectType.IMAGE2D, ChannelOrder.RGBA, ChannelType.UNSIGNED_INT8, 2, 2, 1, 16, 32)
+    host = np.zeros(shape.plane_pitch, np.uint8)
+    one, two = (np.full(4, value, np.uint8) for value in (1, 2))
+    last, size = (1, 1, 0), (1, 1, 1)
+    try:
+        queue = cl.CommandQueue(context, device)
+        image = _view_of(context, shape, host.data)
+        _cl._enqueue_write_image(queue, image, last, size, one, is_blocking=True)
+        is_seen = host.nonzero()[0].tolist() == [20, 21, 22, 23]
+        host[20:24] = two
+        _cl._enqueue_read_image(queue, image, last, size, one, is_blocking=True)
+    except cl.Error:
+        return False
+    return is_seen and np.array_equal(one, two)
+
+
 def copy_pixels(
     queue: cl.CommandQueue, image: MemberImage, slabs: Slabs, buffer: cl.Buffer, offset: int, to_image: bool
 ) -> cl.Event:
@@ -82,13 +133,15 @@ def copy_pixels(
     return event
 
 
-def _descriptor(shape: ImageShape, backing: cl.Buffer | None) -> cl.ImageDescriptor:
+def _descriptor(shape: ImageShape, backing: cl.Buffer | None, is_linear: bool = False) -> cl.ImageDescriptor:
+    """``is_linear``: its rows and planes lie as ``shape`` says."""
     made = cl.ImageDescriptor()
     made.image_type = cast(cl.mem_object_type, shape.type)
     made.shape = (shape.width, shape.rows, shape.planes)
     layers = {MemObjectType.IMAGE1D_ARRAY: shape.rows, MemObjectType.IMAGE2D_ARRAY: shape.planes}
     made.array_size = layers.get(cast(MemObjectType, shape.type), 0)
-    made.pitches = (0, 0)
+    plane_pitch = shape.plane_pitch if shape.planes > 1 else 0
+    made.pitches = (shape.row_pitch, plane_pitch) if is_linear else (0, 0)
     made.num_mip_levels = made.num_samples = 0
     made.buffer = backing
     return made

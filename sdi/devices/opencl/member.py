@@ -35,7 +35,7 @@ from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
 from sdi.devices.copying import bounce, by, in_parts, is_rows
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
-from sdi.devices.image import ImageShape, Sampler
+from sdi.devices.image import ImageShape, LinearImage, Sampler
 from sdi.devices.issue import MEASURED, Timing
 from sdi.devices.join import united
 from sdi.devices.lane import Lane
@@ -43,11 +43,11 @@ from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
 from sdi.devices.opencl.context import DriverContext
 from sdi.devices.opencl.copies import copy_bytes, copy_region, copy_rows
-from sdi.devices.opencl.images import MemberImage, copy_pixels, new_image
+from sdi.devices.opencl.images import MemberImage, copy_pixels, linear_image, new_image
 from sdi.devices.opencl.memory import OpenCLBuffer
 from sdi.devices.opencl.native import OpenCLNative
 from sdi.devices.opencl.pocl_order import POCL_ORDER, grid_width
-from sdi.devices.opencl.programs import OpenClBoundKernel, OpenClMemberProgram, OpenCLPrograms, launch
+from sdi.devices.opencl.programs import Given, OpenClBoundKernel, OpenClMemberProgram, OpenCLPrograms, launch
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status, require
 from sdi.ndrange import Int3
@@ -150,6 +150,7 @@ class OpenCLDevice:
     ) -> None:
         name = f"member {number} ({device.name})"
         info = device.info
+        is_pocl = device.platform == "Portable Computing Language"
         try:
             self.shared: Final = shared or DriverContext(
                 device.handle, any(info.get(DeviceInfo.IMAGE_SUPPORT, b""))
@@ -171,6 +172,7 @@ class OpenCLDevice:
             compares=True,
             is_host_memory=device.kind.is_host_processor,
             formats=self.shared.formats,
+            has_linear_images=is_pocl and self.shared.are_views,
             platform_vendor=device.platform_vendor,
             compiler=device.compiler,
         )
@@ -179,7 +181,7 @@ class OpenCLDevice:
         self.memory: MemoryShare = MemoryShare(name, memory_nbytes)
         self._programs: Final = OpenCLPrograms(self.shared, device.handle, number, name, _compiler_of(device))
         self.ask: Ask = self._programs.answers
-        self._is_pocl: Final = device.platform == "Portable Computing Language"
+        self._is_pocl: Final = is_pocl
         self._lane: Final[Lane[cl.Event]] = Lane(self, name, _times, f"sdi-gpu-{number}-done")
         self._copies: Final[Lane[HostCopy]] = Lane(object(), name, HostCopy.times, f"sdi-gpu-{number}-copy")
         self.signals: Final = None
@@ -349,13 +351,19 @@ class OpenCLDevice:
         return self._programs.kernel_facts(cast(OpenClMemberProgram, program), kernel, asked)
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
-        found = [
-            argument
-            if argument is None or isinstance(argument, _PLAIN)
-            else cast(OpenCLBuffer | MemberImage, argument).memory
-            for argument in arguments
-        ]
+        found = list(map(self._given, arguments))
         return BoundKernel(self._programs.bind(cast(OpenClMemberProgram, program), kernel, found))
+
+    def _given(self, argument: BoundArgument) -> Given:
+        if argument is None or isinstance(argument, _PLAIN):
+            return argument
+        if not isinstance(argument, LinearImage):
+            return cast(OpenCLBuffer | MemberImage, argument).memory
+        try:
+            return linear_image(self._context, argument)
+        except cl.Error as cause:
+            what = f"{self.capabilities.name}: an image of {argument.shape.nbytes} bytes; {cause}"
+            raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, what) from cause
 
     def launch(
         self,

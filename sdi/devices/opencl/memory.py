@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyopencl as cl
+
+from sdi.devices.image import ImageShape
+
+_VIEWS_MAX = 64
+View = tuple[int, ImageShape]
+"""Pixels of a buffer: where the first one is, and how they lie."""
 
 
 @dataclass(slots=True, eq=False)
 class OpenCLBuffer:
     """``host``: the buffer's bytes themselves, where the device computes in host memory; else None.
 
-    ``nbytes``: of the member's own memory.
+    ``nbytes``: of the member's own memory.  ``views``: images of its bytes.
     """
 
     memory: cl.Buffer
     host: memoryview | None
     nbytes: int = 0
+    views: dict[View, cl.Image] = field(default_factory=dict)
+
+    def keep_view(self, view: View, image: cl.Image) -> None:
+        """Have it for the next time; what was bound to others has them still."""
+        if len(self.views) >= _VIEWS_MAX:
+            self.views.clear()
+        self.views[view] = image
 
     @property
     def near(self) -> int:
@@ -27,7 +40,8 @@ class OpenCLBuffer:
         return ctypes.addressof(ctypes.c_char.from_buffer(self.host))
 
     def release(self) -> None:
-        """Give the driver's object back."""
+        """Give the driver's objects back."""
+        self.views.clear()
         self.memory.release()
 
     def holds(self, offset: int, nbytes: int) -> bool:

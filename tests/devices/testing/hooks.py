@@ -1,10 +1,11 @@
-"""What ``SDI_TEST_MEMBERS`` loads: members that are late, fail, are slow, are lost, go through streams, or
-have memory together.
+"""What ``SDI_TEST_MEMBERS`` loads: members that are late, fail, are slow, are lost, go through streams, have
+memory together, or opaque copies of images.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from sdi.devices.base import Device
@@ -29,17 +30,18 @@ def hooks(
     signals: bool = False,
     late: int | None = None,
     pooled: bool = False,
+    copies: bool = False,
 ) -> str:
     """The setting.
 
     ``faulty``: a member and the kernel whose launches fail there; ``slowed``: a member and how many times as
     long its launches take; ``lost``: a member and how many operations it does before it is lost; ``signals``:
     members of processes of a machine wait for each other's signals; ``late``: the member that is late;
-    ``pooled``: all have memory together.
+    ``pooled``: all have memory together; ``copies``: kernels use opaque copies of images.
     """
     given = {"faulty": faulty, "slowed": slowed, "lost": lost}
     words = [f"{name}={of[0]}:{of[1]}" for name, of in given.items() if of is not None]
-    words += ["signals="] * signals + ["pooled=0"] * pooled
+    words += ["signals="] * signals + ["pooled=0"] * pooled + ["copies="] * copies
     words += [f"late={late}"] if late is not None else []
     return f"{Path(__file__).resolve()}:{','.join(words)}"
 
@@ -51,6 +53,8 @@ def wrap(member: Device, number: int, what: str) -> Device:
         of, _, value = given.partition(":")
         if name == "signals":
             member = StreamedDevice(member) if member.signals is None else member
+        elif name == "copies":
+            member.capabilities = replace(member.capabilities, has_linear_images=False)
         elif int(of) != number:
             continue
         elif name == "pooled":
