@@ -206,7 +206,7 @@ class Told(ctypes.Structure):
         "u64 id queue sequence submitted_ns began_ns ended_ns lanes",
         "u32 slot recording stage forgotten",
         "i32 status",
-        "u32 is_measured nbytes reserved",
+        "u32 is_measured nbytes wants_notice",
     )
 
 

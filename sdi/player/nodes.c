@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -42,10 +43,18 @@ void page_has_taken(struct sdi_player *p, uint64_t nbytes)
     __atomic_fetch_add(&header->taken_nbytes, nbytes, __ATOMIC_RELEASE);
 }
 
-/* False: the application has to read others first.  One that has gone needs none. */
-static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id)
+/* Whether there is room for a notice now: the application has to read others first, else. */
+static bool has_room(const struct sdi_player *p)
 {
-    struct sdi_rec_notice notice = {.nbytes = sizeof notice, .op = SDI_OP_NOTICE, .id = id, .kind = kind};
+    struct pollfd end = {.fd = p->notices, .events = POLLOUT};
+    return poll(&end, 1, 0) > 0;
+}
+
+/* False: there is no room.  An application that has gone needs none. */
+static bool notify(struct sdi_player *p, uint32_t kind, uint64_t id, int32_t status)
+{
+    struct sdi_rec_notice notice = {
+        .nbytes = sizeof notice, .op = SDI_OP_NOTICE, .id = id, .kind = kind, .status = status};
     page_publish(p);
     return send(p->notices, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EPIPE
            || errno == ECONNRESET || errno == ENOTCONN;
@@ -142,7 +151,23 @@ static void raise_floors(struct sdi_player *p, const struct node *ended, uint64_
         }
 }
 
-/* The first of its queue is complete. */
+/* Whether who watches it can be told. */
+bool node_may_finish(const struct sdi_player *p, const struct node *node)
+{
+    return !node->wants_notice || has_room(p);
+}
+
+/* The application wants a notice when a command is complete; `node`: NULL where it is.  False: Python has to give it. */
+bool node_watch(struct sdi_player *p, struct node *node, uint64_t id)
+{
+    if (node) {
+        node->wants_notice = true;
+        return true;
+    }
+    return has_room(p) && notify(p, SDI_NOTICE_EVENT_STATUS, id, 0);
+}
+
+/* The first of its queue is complete; it may finish. */
 void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
 {
     uint32_t number = q->first;
@@ -180,6 +205,8 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
         __atomic_store_n(&told->status, status, __ATOMIC_RELEASE);
         p->page_changed = true;
     }
+    if (node->wants_notice)
+        notify(p, SDI_NOTICE_EVENT_STATUS, node->id, status);
     q->first = node->next;
     if (!q->first)
         q->last = 0;
@@ -198,19 +225,28 @@ const struct recording *node_client_read(const struct sdi_player *p, const struc
     return r && r->client == CLIENT_READS ? r : NULL;
 }
 
+/* Whether the application is told when its turn has come. */
+static bool needs_notice(const struct sdi_player *p, const struct node *node)
+{
+    const struct recording *r = node_client_read(p, node);
+    return r ? !r->blocking : node->wants_notice;
+}
+
 /* The queue whose first command is complete, or may be copied by the client: of these the one that came first, so
- * that the page shows nothing complete before what it waits for. */
+ * that the page shows nothing complete before what it waits for; nor what came after one that can't be told of yet. */
 static struct queue *next_over(struct sdi_player *p)
 {
     struct queue *found = NULL;
+    uint64_t first = UINT64_MAX;
     for (unsigned n = 0; n < p->num_queues; n++) {
-        struct queue *q = &p->queues[n];
-        const struct node *node = first_of(p, q);
-        if (!node || node->stage != STAGE_ISSUED || (found && first_of(p, found)->sequence < node->sequence))
+        const struct node *node = first_of(p, &p->queues[n]);
+        if (!node || node->stage != STAGE_ISSUED || node->sequence > first || !node_is_over(p, node))
             continue;
-        const struct recording *r = p->is_deaf ? node_client_read(p, node) : NULL;
-        if (!(r && !r->blocking) && node_is_over(p, node))
-            found = q;
+        const bool is_late = p->is_deaf && needs_notice(p, node);
+        if (is_late && node_client_read(p, node)) /* nothing here waits for it */
+            continue;
+        first = node->sequence;
+        found = is_late ? NULL : &p->queues[n];
     }
     return found;
 }
@@ -224,7 +260,10 @@ void nodes_complete(struct sdi_player *p)
         struct node *node = first_of(p, q);
         const struct recording *r = node_client_read(p, node);
         if (!r) {
-            node_finish(p, q, 0);
+            if (node_may_finish(p, node))
+                node_finish(p, q, 0);
+            else
+                p->is_deaf = true;
             continue;
         }
         if (!node->start_ns && node->slot) {
@@ -234,7 +273,7 @@ void nodes_complete(struct sdi_player *p)
         }
         if (!node->start_ns)
             node->start_ns = sdi_player_now();
-        p->is_deaf = !r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id);
+        p->is_deaf = !r->blocking && !notify(p, SDI_NOTICE_TRANSFER_READY, node->id, 0);
         if (!p->is_deaf)
             node->stage = STAGE_COPYING;
     }
@@ -246,7 +285,7 @@ bool nodes_await_client(struct sdi_player *p)
 {
     for (unsigned n = 0; n < p->num_queues; n++) {
         const struct node *node = first_of(p, &p->queues[n]);
-        if (node && node_client_read(p, node) && node_is_over(p, node))
+        if (node && node_is_over(p, node) && (node_client_read(p, node) || (p->is_deaf && needs_notice(p, node))))
             return true;
     }
     return false;

@@ -244,7 +244,7 @@ static int play(struct sdi_player *p, bool may_play)
                 p->passes = false;
                 p->why = WHY_BUSY;
             } else if (op != SDI_OP_RELEASE_EVENT && op != SDI_OP_TRANSFER_DONE && op != SDI_OP_MARKER
-                       && op != SDI_OP_BARRIER && op != SDI_OP_RECYCLE_BUFFER && op != SDI_OP_REUSE_BUFFER) {
+                       && op != SDI_OP_BARRIER && op != SDI_OP_RECYCLE_BUFFER && op != SDI_OP_REUSE_BUFFER && op != SDI_OP_WATCH) {
                 p->streak = 0;
             }
             p->head += nbytes;
@@ -366,7 +366,7 @@ API uint32_t sdi_player_nodes(struct sdi_player *p, struct node_told *told)
             told[count++] = (struct node_told){node->id, p->queues[n].id, node->sequence, node->submitted_ns,
                                                node->began_ns, node->ended_ns, lanes, node->slot, node->recording,
                                                node->stage, node->forgotten, node->status, node->is_measured,
-                                               node->nbytes, 0};
+                                               node->nbytes, node->wants_notice};
         }
     return count;
 }

@@ -232,6 +232,7 @@ struct node {
     uint32_t next; /* in its queue, or of the free ones */
     uint32_t beat; /* the trial's window that it is a heart of; 0: of none */
     uint8_t stage, forgotten, is_measured, is_timed, is_surveyed; /* timed: its own times are those of what it comes to */
+    uint8_t wants_notice;                                         /* the application asked to be told when it is complete */
     int32_t status; /* negative: the driver refused it */
     uint64_t behind, behind_until; /* bits of other queues: it waits for what came there up to that one of the sequence */
     uint64_t floor_ns;              /* that ended then, as far as it has */
@@ -492,6 +493,8 @@ void node_free(struct sdi_player *p, struct node *node);
 void node_told_of(struct sdi_player *p, struct node *node);
 struct node *node_new(struct sdi_player *p, int queue, uint64_t id, uint32_t slot, uint32_t recording);
 bool node_is_over(const struct sdi_player *p, const struct node *node);
+bool node_may_finish(const struct sdi_player *p, const struct node *node);
+bool node_watch(struct sdi_player *p, struct node *node, uint64_t id);
 void node_finish(struct sdi_player *p, struct queue *q, int32_t status);
 const struct recording *node_client_read(const struct sdi_player *p, const struct node *node);
 void nodes_complete(struct sdi_player *p);

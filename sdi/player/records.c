@@ -246,6 +246,21 @@ static enum taken take_release(struct sdi_player *p, uint64_t id)
     return TAKEN;
 }
 
+/* Only for when a command is complete; earlier ones are of those that Python issues. */
+static enum taken take_watch(struct sdi_player *p, uint64_t id, const char *record, size_t nbytes)
+{
+    const struct sdi_rec_watch *watch = (const void *)record;
+    if (nbytes != sizeof *watch || watch->status != CL_COMPLETE)
+        return NOT_MINE;
+    struct node *node = node_find(p, id);
+    if (!node && p->cells[CELL_PYTHON_EVENTS])
+        return NOT_MINE; /* it may be one of these */
+    for (unsigned l = 0; node && l < p->num_lanes; l++)
+        if (lane_mark_behind(p, l, node->waits[l]))
+            return BROKEN;
+    return node_watch(p, node, id) ? TAKEN : NOT_MINE;
+}
+
 enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const char *record, size_t nbytes)
 {
     switch (op) {
@@ -261,6 +276,8 @@ enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
         return take_command(p, op, id, record, nbytes);
     case SDI_OP_RELEASE_EVENT:
         return take_release(p, id);
+    case SDI_OP_WATCH:
+        return take_watch(p, id, record, nbytes);
     case SDI_OP_RECYCLE_BUFFER:
     case SDI_OP_REUSE_BUFFER: {
         enum why why = (op == SDI_OP_RECYCLE_BUFFER ? buffer_recycle : buffer_reuse)(p, id, record, nbytes);
@@ -273,7 +290,7 @@ enum taken record_take(struct sdi_player *p, uint32_t op, uint64_t id, const cha
         for (unsigned n = 0; n < p->num_queues; n++) {
             struct queue *q = &p->queues[n];
             if (q->first && p->nodes[q->first - 1].id == id && p->nodes[q->first - 1].stage == STAGE_COPYING) {
-                if (done->status < 0)
+                if (done->status < 0 || !node_may_finish(p, &p->nodes[q->first - 1]))
                     return NOT_MINE;
                 node_finish(p, q, 0);
                 nodes_complete(p);

@@ -219,6 +219,8 @@ class Play:
             told.queue, told.id, told.slot, command, told.submitted_ns, bool(told.forgotten)
         )
         self.player.missed(told)
+        if told.wants_notice:
+            node.watches.append(0)
         waits = [ticket for lane, ticket in tickets.items() if told.lanes >> lane & 1]
         if told.ended_ns:  # only what is before it in its queue is not over
             ran = Ticket()

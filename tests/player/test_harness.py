@@ -58,6 +58,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "followed": 3000,
         "unmarked": 2500,
         "rows_full": 500,
+        "watched": 3000,
     }
     assert {name: found[name] for name, count in least.items() if found[name] < count} == {}
 

@@ -76,7 +76,7 @@ def start(body: str, **settings: str) -> tuple[subprocess.Popen[bytes], list[soc
     assert len(facts) == 1 and len(descriptors) == 1
     os.close(descriptors[0])
     shape = record_layout(Op.WATCH)
-    ours[0].sendall(shape.pack(shape.size, Op.WATCH, 1, 0, 0))
+    ours[0].sendall(shape.pack(shape.size, Op.WATCH, 1, 1, 0))  # that it runs: Python acts on it
     assert process.stderr is not None
     assert process.stderr.readline() == b"stuck\n"
     return process, ours
@@ -108,7 +108,7 @@ def test_what_came_before_the_end_of_the_client_counts(tmp_path: Path) -> None:
     """
     process, ends = start(body, SDI_STATS=str(stats))
     shape = record_layout(Op.WATCH)
-    ends[0].sendall(shape.pack(shape.size, Op.WATCH, 1, 0, 0) * 100)
+    ends[0].sendall(shape.pack(shape.size, Op.WATCH, 1, 1, 0) * 100)
     for end in ends:
         end.close()
     _, said = process.communicate(timeout=PATIENCE_S)

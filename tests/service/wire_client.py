@@ -387,8 +387,11 @@ class WireClient:
         return int.from_bytes(self.arena[at : at + 8], "little")
 
     def wait(self, command: int) -> int:
-        """Final status of ``command``: asked for by WATCH, waited for on the notice socket."""
-        self.send(Op.WATCH, command, status=0)
+        """Final status of ``command``: asked for by WATCH, waited for on the notice socket.
+
+        Whether it runs only Python knows, so that Python acts then, and counts what was played.
+        """
+        self.send(Op.WATCH, command, status=1)
         while True:
             kind, event, status = self.notice()
             if kind is NoticeKind.EVENT_STATUS and event == command and status <= 0:

@@ -259,6 +259,18 @@ static void add_release(void)
     script(A_RELEASE, c, SDI_OP_RELEASE_EVENT, c->id, sizeof(struct sdi_rec_release_event));
 }
 
+/* A notice is wanted when one of the last is complete. */
+static void add_watch(void)
+{
+    const unsigned last = w.num_commands < 8 ? w.num_commands : 8;
+    struct command *c = &w.all[w.num_commands - 1 - below(last)];
+    if (!c->slot || c->is_released)
+        return;
+    char *record = (char *)script(A_WATCH, c, SDI_OP_WATCH, c->id, sizeof(struct sdi_rec_watch))->record;
+    const int32_t status = one_in(10) ? 1 : CL_COMPLETE; /* or when it begins: only Python knows */
+    memcpy(record + offsetof(struct sdi_rec_watch, status), &status, sizeof status);
+}
+
 /* Records that no command comes of: what only Python knows, or what is wrong with them. */
 static void add_another(uint64_t id)
 {
@@ -333,6 +345,8 @@ void client_generate(unsigned records)
         if (one_in(w.is_long ? 3000 : w.calm ? 500 : 25))
             add_another(id++);
         add_command(id, last);
+        if (w.watches && one_in(4))
+            add_watch();
         while (one_in(3))
             add_release();
     }
@@ -355,6 +369,18 @@ void client_append(const struct sent *s)
     w.sent[w.num_sent++].end = w.num_out;
     if (s->what == A_COMMAND && is_read(s->command))
         w.num_open++;
+    if (s->what == A_WATCH)
+        s->command->is_watched = s->command->awaits_notice = true;
+}
+
+/* One that it watches is complete, and the page says so. */
+void client_notified(struct command *c)
+{
+    if (!c->is_watched || (!c->is_seen && __atomic_load_n(&slot_at(c->slot)->status, __ATOMIC_ACQUIRE) > 0))
+        broken("the client is told that command %lu is complete", (unsigned long)c->id);
+    counted[WATCHED]++;
+    c->awaits_notice = false;
+    w.idle = 0;
 }
 
 /* It may copy the bytes of a read. */
@@ -373,6 +399,11 @@ static void look_at_notices(void)
         if (notice.kind == SDI_NOTICE_PRINTED)
             continue;
         struct command *c = command_of(notice.id);
+        if (c && notice.kind == SDI_NOTICE_EVENT_STATUS && notice.status <= 0) {
+            c->owes_player = false;
+            client_notified(c);
+            continue;
+        }
         if (!c || !is_read(c) || notice.kind != SDI_NOTICE_TRANSFER_READY)
             broken("a notice of nothing");
         counted[NOTICES]++;
@@ -432,6 +463,9 @@ bool client_is_done(void)
         return false;
     for (unsigned n = w.first_unseen; n < w.num_commands; n++)
         if (w.all[n].slot && !w.all[n].is_seen)
+            return false;
+    for (unsigned n = 0; w.watches && n < w.num_commands; n++)
+        if (w.all[n].awaits_notice)
             return false;
     return true;
 }

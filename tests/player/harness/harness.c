@@ -20,7 +20,7 @@ static const char *const names[] = {
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns", "in_ring",
-    "copied", "copied_late", "given_after_all", "ways_changed", "tried", "surveyed", "alone", "followed", "unmarked", "rows_full",
+    "copied", "copied_late", "given_after_all", "ways_changed", "tried", "surveyed", "alone", "followed", "unmarked", "rows_full", "watched",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];
@@ -264,6 +264,7 @@ static void begin(uint64_t seed, bool threads)
         w.truth[n] = w.cells[n] = 1 + below(3);
     shared_begin();
     w.reads = !w.is_long || one_in(2);
+    w.watches = seed % 3 != 0;
     w.is_near = one_in(2);
     client_generate(w.is_long ? 600 + below(1000) : 5 + below(120));
     w.hurry = w.is_long ? 300 : 1 + below(20);

@@ -152,6 +152,8 @@ struct command {
     bool is_counted;                       /* its bytes are the client's until it answers */
     bool was_told, may_fail, must_fail, is_over; /* by the player; or by Python */
     bool is_seen;                          /* the client knows that it is over */
+    bool is_watched, awaits_notice; /* the client asked for a notice when it is complete, and did not get it yet */
+    bool owes_player, owes_python;  /* likewise: who was asked, and has yet to give it */
     bool is_measured;
     unsigned reported, lane_of[OPS]; /* bits of its operations */
     unsigned logged;                 /* likewise, in the profile */
@@ -186,7 +188,7 @@ struct shared {
     uint64_t over[LANES];        /* then these operations are complete */
 };
 
-enum what { A_COMMAND, A_RELEASE, AN_ANSWER, A_RECYCLE, A_REUSE, ANOTHER, DAMAGED };
+enum what { A_COMMAND, A_RELEASE, A_WATCH, AN_ANSWER, A_RECYCLE, A_REUSE, ANOTHER, DAMAGED };
 
 /* A record on the wire; it ends at byte `end` of the stream. */
 struct sent {
@@ -243,6 +245,7 @@ struct world {
     unsigned num_told, num_open;
     struct shared buffers[BUFFERS];
     uint32_t num_recycled;
+    bool watches; /* some commands */
     bool has_left, posts, was_posted, is_patient; /* it sends nothing while it waits for a read */
     /* model and Python */
     unsigned passed; /* records that the player is behind */
@@ -275,7 +278,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, WATCHED, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -309,6 +312,7 @@ size_t fixed_of(uint32_t op);
 bool is_read(const struct command *);
 const uint8_t *carried_by(const struct command *);
 void client_told(struct command *);
+void client_notified(struct command *);
 void client_look(void);
 void client_leave(void);
 

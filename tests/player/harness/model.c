@@ -194,6 +194,11 @@ static void pass(const struct sent *s, bool is_last)
     struct command *c = s->command;
     if (s->what == A_RELEASE)
         c->is_released = true;
+    const struct sdi_rec_watch *watch = (const void *)s->record;
+    if (s->what == A_WATCH && watch->status)
+        broken("a watch that is Python's was passed over");
+    if (s->what == A_WATCH)
+        c->owes_player = true;
     if (s->buffer)
         shared_pass(s);
     const struct sdi_rec_transfer_done *done = (const void *)s->record;
@@ -603,6 +608,8 @@ void model_nodes(const struct node_told *told, uint32_t count)
             broken("command %lu is told otherwise", (unsigned long)c->id);
         if ((told[n].recording == NO_RECORDING) != !c->as || (c->as && told[n].recording != c->as->number))
             broken("command %lu is said to be another recording", (unsigned long)c->id);
+        if (told[n].wants_notice != c->owes_player)
+            broken("command %lu is told to be watched, or not", (unsigned long)c->id);
         if (told[n].status && !w.has_failed)
             broken("command %lu failed for no reason", (unsigned long)c->id);
         if (c->must_fail && !told[n].status)
@@ -705,6 +712,8 @@ void model_end(void)
             broken("command %lu failed for no reason", (unsigned long)c->id);
         if (c->must_fail && !c->status)
             broken("command %lu did not fail", (unsigned long)c->id);
+        if ((c->owes_player || c->owes_python) && !w.has_left)
+            broken("nobody said that command %lu was complete", (unsigned long)c->id);
         check_times(c);
         check_reports(c);
     }

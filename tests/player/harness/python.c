@@ -296,6 +296,9 @@ static void complete(struct command *c)
     slot->submitted_ns = slot->started_ns = harness_now();
     slot->ended_ns = harness_now();
     __atomic_store_n(&slot->status, c->status, __ATOMIC_RELEASE);
+    if (c->owes_python)
+        client_notified(c);
+    c->owes_python = false;
 }
 
 /* In order of arrival, each when the client has copied what it reads. */
@@ -372,6 +375,8 @@ static void take_over(bool is_end)
         c->is_taken_over = true;
         c->is_left = is_end;
         c->taken_in = w.runs;
+        c->owes_python = told[n].wants_notice;
+        c->owes_player = false;
         w.pending[w.num_pending++] = c;
     }
     sdi_player_handed_over(w.player, SEGMENTS);
@@ -425,6 +430,11 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
         break;
     case A_RELEASE:
         c->is_released = true;
+        break;
+    case A_WATCH:
+        c->owes_python = c->status == 0 && !c->is_over && (c->is_pythons || c->is_taken_over);
+        if (!c->owes_python)
+            client_notified(c);
         break;
     case AN_ANSWER: {
         const struct sdi_rec_transfer_done *done = (const void *)s->record;
