@@ -85,7 +85,7 @@ class VirtualBuffer:
     have changed its bytes in the arena without a command that says so.  ``is_one_of_many``: that launches may
     reach together, see ``Reaches``.
     ``is_in_place``: it is used in the arena only, where the application may use it at any time.
-    ``written_nbytes``: of the last write that came with its record.
+    ``written_nbytes``: of the last write that came with its record.  ``came``: see ``came_before``.
     """
 
     id: int
@@ -104,10 +104,16 @@ class VirtualBuffer:
     is_one_of_many: bool = False
     is_in_place: bool = False
     written_nbytes: int = 0
+    came: int = 0
     whole: ByteRange = field(init=False)
 
     def __post_init__(self) -> None:
         self.whole = ByteRange(0, self.nbytes)
+
+    def came_before(self, op: int) -> bool:
+        """Whether commands of kind ``op`` were asked about before: the first one may be the only one."""
+        before, self.came = self.came, self.came | 1 << op
+        return before >> op & 1 == 1
 
     def is_only_on(self, member: int) -> bool:
         """Whether no other member has a place for bytes of it, and so holds any."""

@@ -217,7 +217,8 @@ def test_of_a_large_run_what_is_locked_alike_counts(
 
     (native,) = loop.player.members
     monkeypatch.setattr(type(native), "host", host)
-    assert client.read(large, 4, at) == b"abcd"
+    for _ in range(2):  # the first one may be the only one
+        assert client.read(large, 4, at) == b"abcd"
     assert asked[-1] == (first, held.over.nbytes)
 
 

@@ -40,3 +40,8 @@ def test_a_buffer_is_idle_when_what_was_issued_on_it_meanwhile_is_done_too() -> 
     assert calls == [0], "in a turn of its own, on whatever thread it ended"
     turn()
     assert calls == [0, 1]
+
+
+def test_whether_a_kind_of_commands_came_before_is_known_of_each() -> None:
+    buffer = VirtualBuffer(1, NBYTES, 0, Directory(NBYTES), [Dependencies(NBYTES)], [])
+    assert [buffer.came_before(op) for op in (3, 4, 3, 5, 4)] == [False, False, True, False, True]
