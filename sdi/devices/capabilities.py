@@ -106,6 +106,7 @@ class Capabilities:
     ``formats``: the image formats that it has, (channel order, data type), each with its uses: bit
     4 * (type - CL_MEM_OBJECT_IMAGE2D) + access, where access is 0 for CL_MEM_READ_WRITE, 1 WRITE_ONLY,
     2 READ_ONLY, 3 KERNEL_READ_AND_WRITE.  Empty: it has no images.
+    ``maps_host``: its buffers can be any memory of the host, which no copy is made of.
     ``has_linear_images``: its kernels read and write pixels where they lie in a buffer (``LinearImage``).
     """
 
@@ -126,3 +127,4 @@ class Capabilities:
     hop_ns: int = 0
     signals: bool = False
     has_linear_images: bool = False
+    maps_host: bool = False

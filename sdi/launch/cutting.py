@@ -98,6 +98,8 @@ class Cutter:
 
     def cut(self, history: LaunchHistory, num_groups: Int3, plans: CutPlans) -> tuple[CutPlan, str]:
         """The cheapest plan, and why it is whole, if it is."""
+        if self._is_one_device and self._split == "auto":  # as ``vmem.memories.computes_in_arena`` counts on
+            return self._stays_for_good(history, self._whole(num_groups, plans)), history.why_fewer
         is_due = history.shape is None or history.is_due()
         history.is_news = False
         if not is_due and history.assignments == 1:
@@ -302,8 +304,6 @@ class Cutter:
         """
         start_ns = self.budget.now_ns()
         whole = self._whole(num_groups, plans)
-        if self._is_one_device:
-            return self._stays_for_good(history, whole)
         if history.assignments > 1 and not history.is_losing():
             found = self._best(history, num_groups, history.assignments, plans)
             if self._goes_on(history, found):
@@ -403,8 +403,6 @@ class Cutter:
         run_ns = history.rates.group_ns(1)
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
-        if self._is_one_device and history.assignments <= 1:
-            return self._stays_for_good(history, found_for[1])
         if self._is_unsure(history, run_ns):
             return self._stays_whole(history, found_for[1], "until it is sure how long that takes")
         saved, moving = self._saved_ns(run_ns, most), self._move_ns(found_for[1])

@@ -353,7 +353,8 @@ class Keeper:
         ``mask``: which bits of its record count, or all.  ``over``: what tells it from others like it.
         ``within``: see ``Recorded``.
         """
-        if not command.record or not self._table.is_on or not all([b.came_before(op) for b in buffers]):
+        came = [buffer.came_before(op) for buffer in buffers]
+        if not command.record or not self._table.is_on or not all(came):
             return
         self._table.make_room()
         mask = mask or b"\xff" * len(command.record)

@@ -82,9 +82,10 @@ def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> R
 
     Of several members some may never want what is written.  Of a run that the host has too the state comes
     back anyway, and recordings that know no length (``held_beside``) are right; of rows, or of some of a run,
-    it may have it.
+    it may have it, and has all that a member has which computes in the arena.
     """
-    ignored = 1 << HOST if as_region(over).levels else 0
+    is_one = memory.memories.in_arena is not None
+    ignored = 1 << HOST if is_one or as_region(over).levels else 0
 
     def holder_of(masks: Sequence[int]) -> int | None:
         nonlocal ignored
@@ -158,10 +159,12 @@ def write_where_held(
 
     What would do so at the beginning of the run.
     """
+    buffer.directory.enter(run.state)
+    if memory.memories.own(run.holder) == HOST:
+        return []
     transfer = memory.transfers.transfer(buffer, Copy(HOST, run.holder, over), issue.cause, False)
     done.append(memory.transfers.perform(transfer, issue))
     memory.memories.device(run.holder).flush()
-    buffer.directory.enter(run.state)
     return [_at_the_beginning(transfer, run.over)]
 
 
@@ -307,16 +310,25 @@ Held = Sequence[tuple[Bytes, int, bool]]
 """Parts of some bytes: the memories that hold each, and whether it is defined."""
 
 
-def holding(buffer: VirtualBuffer, over: Rectangle, is_written: bool) -> Held | None:
+def holding(buffer: VirtualBuffer, over: Rectangle, is_written: bool, together: int) -> Held | None:
     """Of a run in order; None where it has very many parts.  ``is_written``: just now, so that it is all
     that each of its parts is held by; else what the parts have in common does.
+
+    ``together``: memories that are the host's, which then counts as none.
     """
+    found: Held | None
     if not over.contiguous:
-        return buffer.directory.holders(over.strided)
-    if is_written:
-        return buffer.directory.runs(over.bounds, _RUNS_MAX)
-    parts = parts_of(buffer.directory, over.bounds)
-    return None if parts is None else [(part.over, part.holders, part.defined) for part in parts]
+        found = buffer.directory.holders(over.strided)
+    elif is_written:
+        found = buffer.directory.runs(over.bounds, _RUNS_MAX)
+    else:
+        parts = parts_of(buffer.directory, over.bounds)
+        found = None if parts is None else [(part.over, part.holders, part.defined) for part in parts]
+    if found is None or not together:
+        return found
+    return [
+        (part, mask & ~(1 << HOST) if mask & together else mask, is_there) for part, mask, is_there in found
+    ]
 
 
 def copied_by(

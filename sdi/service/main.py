@@ -232,6 +232,7 @@ def begin(
             settings.is_image,
             image.nodes,
             spill,
+            settings.member_memory is not None,
         )
     except Exception:
         _log.exception("the session could not start")

@@ -40,6 +40,7 @@ from sdi.service.turns import Turns
 from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
+from sdi.vmem.memories import computes_in_arena
 from sdi.vmem.memory import Coherence, VirtualMemory
 from sdi.vmem.spill.budget import Spill
 from sdi.vmem.spill.spilling import spilling_of
@@ -85,12 +86,13 @@ class Session:
         is_image: bool = True,
         nodes: Sequence[Device] = (),
         spill: Spill | None = None,
+        has_limits: bool = True,
     ) -> None:
         """``plays``: known commands are executed by the player, if it can.  ``learns``: see ``Learning``.
 
         ``polling``: what the members were opened with.  ``is_image``: the application sees one device, else
         each member: then nothing is split.  ``nodes``: see ``VirtualMemory``.  ``spill``: what the arena was
-        made with.
+        made with.  ``has_limits``: members have no more memory than they say, so what they use is theirs.
         """
         if not is_image:
             split, balance, verify = "never", ("off", 0), "off"
@@ -107,6 +109,7 @@ class Session:
         self._trim_ns = 0
         self._host = HostWorker()
         self._spilling = spilling_of(self._arena, spill)
+        keeps_copies = coherence != "lazy" or verify != "off" or has_limits or pooled or nodes or spill
         self._memory = VirtualMemory(
             self._arena,
             devices,
@@ -116,6 +119,7 @@ class Session:
             pooled=pooled,
             nodes=nodes,
             spilling=self._spilling,
+            in_arena=None if keeps_copies or not is_image else computes_in_arena(devices, split == "always"),
         )
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(

@@ -6,11 +6,13 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from sdi.devices.base import Device, Place
 from sdi.devices.copying import within
+from sdi.devices.handles import HostBytes
 from sdi.devices.issue import Issue
 from sdi.devices.pooled import PooledMemory
 from sdi.devices.ticket import Ticket
@@ -35,7 +37,7 @@ class Placement:
     """The allocations of all buffers on all members.
 
     ``bring``, ``nodes``: see ``Eviction``.  ``pooled``: the memory of all of them together, the last place
-    then.
+    then.  ``windows``: of members that use buffers where these are in the host's memory, that place.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class Placement:
         bring: Callable[[VirtualBuffer, int, Bytes, Issue], None],
         nodes: NodeMemories,
         pooled: PooledMemory | None = None,
+        windows: Mapping[int, Callable[[VirtualBuffer], HostBytes]] = MappingProxyType({}),
     ) -> None:
+        self._windows = windows
         self._devices = devices
         self._accounting = accounting
         self._events = accounting.events
@@ -322,7 +326,12 @@ class Placement:
     ) -> list[tuple[VirtualBuffer, ByteRange]]:
         """Give those of ``parts`` a place that get it in the host's memory; the others."""
         others: list[tuple[VirtualBuffer, ByteRange]] = []
+        window = self._windows.get(member)
         for buffer, over in parts:
+            if window is not None:
+                block = self.heaps[member].take_view(window(buffer))
+                self._place(buffer, member, block, buffer.whole, issue)
+                continue
             if buffer.id in on_host and over == buffer.whole:
                 self._place(buffer, member, self.heaps[member].take_on_host(buffer.nbytes), over, issue)
                 self._events.mapped += 1

@@ -72,6 +72,7 @@ class Directory:
     A byte always has at least one holder (the host, for undefined bytes).  Describes the state after all
     issued actions.  Opaque copies (images, whose layout only a driver knows) are no holders: bytes that
     these changed are written back at once, and every other write makes them old.  Owned by: sdi-scheduler.
+    ``together``: the bit set of memories that are one: who has something in one of them has it in all.
     """
 
     __slots__ = (
@@ -89,12 +90,14 @@ class Directory:
         "_numbers",
         "_state",
         "_states",
+        "_together",
         "nbytes",
     )
 
-    def __init__(self, nbytes: int, defined: bool = False) -> None:
+    def __init__(self, nbytes: int, defined: bool = False, together: int = 0) -> None:
         self.nbytes = nbytes
-        self._holders = RegionMap[int](nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
+        self._together = together * _HOLDER
+        self._holders = self._new(defined)
         self._copies: RegionMap[int] | None = None
         self._state: State | None = None  # what _holders is, if that is known
         self._first: dict[bool, State] = {}  # states of a new directory, by whether it is defined
@@ -108,6 +111,14 @@ class Directory:
         self._numbers: dict[int, int] = {}
         self._numbered: dict[int, State] = {}
         self._next_number = 1
+
+    def _new(self, defined: bool) -> RegionMap[int]:
+        return RegionMap[int](self.nbytes, self._holder(HOST) | (0 if defined else _UNDEFINED))
+
+    def _holder(self, memory: int) -> int:
+        """The bits of a memory, and of those that are one with it."""
+        bit = _HOLDER << memory
+        return self._together if bit & self._together else bit
 
     def mirror(
         self, cells: memoryview | None, cell: int, forgotten: Callable[[], None] | None = None
@@ -164,8 +175,7 @@ class Directory:
         """The state of a new one, always the same object."""
         found = self._first.get(defined)
         if found is None:
-            made = RegionMap[int](self.nbytes, _HOLDER << HOST | (0 if defined else _UNDEFINED))
-            found = self._first[defined] = self._known(made)
+            found = self._first[defined] = self._known(self._new(defined))
         return found
 
     def _known(self, holders: State) -> State:
@@ -211,7 +221,7 @@ class Directory:
 
     def is_only_on(self, memory: int) -> bool:
         """Whether ``memory`` alone holds all bytes, all of them defined, and there are no opaque copies."""
-        return self._copies is None and self._holders.whole() == _HOLDER << memory
+        return self._copies is None and self._holders.whole() == self._holder(memory)
 
     def enter(self, state: State) -> None:
         """Be in ``state``, which was this directory's before; O(1)."""
@@ -244,7 +254,7 @@ class Directory:
         set, for all that these hold; without it, the holder with the lowest number.  Undefined bytes are not
         moved, unless all memories must agree on them (``same_undefined``: a twin is compared later).
         """
-        bit = _HOLDER << memory
+        bit = self._holder(memory)
         skip = bit if same_undefined else bit | _UNDEFINED
         stale = [(part, mask) for part, mask in self._holders.items(over) if not mask & skip]
         if not stale:
@@ -286,13 +296,13 @@ class Directory:
 
     def wrote(self, memory: int, over: Bytes) -> None:
         """``memory`` is the only holder of ``over`` from now on; opaque copies of these bytes are old."""
-        self._changing().assign(over, _HOLDER << memory)
+        self._changing().assign(over, self._holder(memory))
         if self._copies is not None:
             self._copies.assign(over, 0)
 
     def copied(self, memory: int, over: Bytes) -> None:
         """``memory`` holds ``over`` too from now on."""
-        bit = _HOLDER << memory
+        bit = self._holder(memory)
         self._changing().update(over, lambda mask: mask | bit)
 
     def copied_opaquely(self, number: int, over: Bytes) -> None:
@@ -318,7 +328,7 @@ class Directory:
     def define(self) -> None:
         """Undefined bytes become what the arena holds: one value for all memories."""
         self._changing().update(
-            ByteRange(0, self.nbytes), lambda mask: _HOLDER << HOST if mask & _UNDEFINED else mask
+            ByteRange(0, self.nbytes), lambda mask: self._holder(HOST) if mask & _UNDEFINED else mask
         )
 
     def dropped(self, memory: int, over: Bytes | None = None) -> None:
@@ -355,8 +365,8 @@ class Directory:
         return as_few(gone)
 
     def only_in(self, memory: int, over: Bytes) -> list[Bytes]:
-        """The parts of ``over`` that no other memory holds."""
-        bit = _HOLDER << memory
+        """The parts of ``over`` that no other memory holds, of those that are not one with it."""
+        bit = self._holder(memory)
         return as_few([part for part, mask in self._holders.items(over) if mask == bit])
 
     def current_in(self, memory: int, over: Bytes) -> list[Bytes]:

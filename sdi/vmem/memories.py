@@ -23,9 +23,22 @@ from sdi.vmem.node_memory import NodeMemories
 from sdi.vmem.spill.spilling import Spilling
 
 
+def computes_in_arena(devices: Sequence[Device], may_split: bool) -> int | None:
+    """The member that uses buffers in the arena itself, so that nothing is copied to and from it.
+
+    Only where no launch is ever split: nobody then keeps what was there before.  The first of members that
+    are one device; None where they are not, or can't.
+    """
+    known = [device.capabilities for device in devices]
+    are_one = len(known) == 1 or (not may_split and len({(each.node, each.unit) for each in known}) == 1)
+    can = all(each.is_host_memory and each.maps_host and each.is_near and not each.node for each in known)
+    return 0 if are_one and can else None
+
+
 class Memories:
     """``members``: those that are not lost.  ``pooled``: the number of what is pooled, if anything is.
 
+    ``in_arena``: the member whose memory is the arena, see ``computes_in_arena``.
     ``nodes``: the other nodes' own.  ``spilling``: of what lies in a file, if anything may.
     """
 
@@ -37,7 +50,10 @@ class Memories:
         accounting: Accounting,
         nodes: NodeMemories | None = None,
         spilling: Spilling | None = None,
+        in_arena: int | None = None,
     ) -> None:
+        self.in_arena = in_arena
+        self._as_host = HOST if in_arena is None else member_memory(in_arena)
         self.arena = arena
         self.spilling = spilling
         self.devices = devices
@@ -46,10 +62,23 @@ class Memories:
         self.members = list(range(len(devices)))
         self._accounting = accounting
 
+    @property
+    def together(self) -> int:
+        """The bit set of memories that are one, if any are."""
+        return 1 << HOST | 1 << self._as_host if self._as_host != HOST else 0
+
+    def own(self, memory: int) -> int:
+        """``memory``, or the host's where it is that."""
+        return HOST if memory == self._as_host else memory
+
     def device(self, memory: int) -> Device:
         """Who copies to and from a memory that is not the host's."""
         node = self.nodes.numbered(memory)
         return self.devices[memory - 1] if node is None else node.device
+
+    def window(self, buffer: VirtualBuffer) -> memoryview:
+        """All of its bytes in the arena, at the application's address if that is known."""
+        return self.arena.window(buffer.offset, buffer.nbytes)
 
     def host_view(self, buffer: VirtualBuffer, over: ByteRange) -> memoryview:
         """The arena's bytes of ``over``."""
@@ -94,9 +123,7 @@ class Memories:
             return PooledMemory.view(pooled.device_buffer, member)
         found = buffer.mapped.get(member)
         if found is None:
-            found = buffer.mapped[member] = self.devices[member].allocate(
-                self.arena.window(buffer.offset, buffer.nbytes)
-            )
+            found = buffer.mapped[member] = self.devices[member].allocate(self.window(buffer))
             self._accounting.events.mapped += 1
         return found
 

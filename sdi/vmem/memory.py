@@ -55,6 +55,7 @@ class VirtualMemory:
         pooled: PooledMemory | None = None,
         nodes: Sequence[Device] = (),
         spilling: Spilling | None = None,
+        in_arena: int | None = None,
     ) -> None:
         """``post`` runs a call on sdi-scheduler, from any thread.
 
@@ -64,6 +65,7 @@ class VirtualMemory:
         ``nodes``: of each other node what copies to and from its own memory, which has so much room; not used
         by the protocol of papers/1.
         ``spilling``: of what lies in a file, if anything may.
+        ``in_arena``: see ``Memories``; with nothing pooled and no file.
         ``coherence``: "lazy", or "host" for the protocol of papers/1 to the letter: results go to the host
         after every kernel, and members get the ranges that they access from there before the next.
         """
@@ -89,10 +91,13 @@ class VirtualMemory:
             hops_ns=[each.hop_ns for each in known if not each.is_near],
         )
         number = None if pooled is None else len(devices)
-        self.memories = Memories(arena, devices, number, self.accounting, made, spilling)
+        self.memories = Memories(arena, devices, number, self.accounting, made, spilling, in_arena)
         self.members = self.memories.members
         self.transfers = Transfers(self.memories, links, self.accounting)
-        self.placement = Placement(devices, self.accounting, post, self.transfers.bring, made, pooled)
+        windows = {} if in_arena is None else {in_arena: self.memories.window}
+        self.placement = Placement(
+            devices, self.accounting, post, self.transfers.bring, made, pooled, windows
+        )
         self.placed = self.placement.placed
         self.images = Images(self.memories, self.accounting)
         able = compares or links.merges
@@ -126,7 +131,7 @@ class VirtualMemory:
             buffer_id,
             nbytes,
             self.arena.allocate(nbytes),
-            Directory(nbytes, defined),
+            Directory(nbytes, defined, self.memories.together),
             self._dependencies(buffer_id, nbytes),
             [None] * len(self.placement.heaps),
         )
@@ -136,6 +141,8 @@ class VirtualMemory:
     def _dependencies(self, buffer_id: int, nbytes: int) -> list[Dependencies]:
         """Of a new buffer, per memory; those of nodes' members know of replays."""
         found = [Dependencies(nbytes) for _ in range(self._num_memories)]
+        for memory in range(len(found)):  # of one memory there is one order
+            found[memory] = found[self.memories.own(memory)]
         if self._elsewhere:
             replayed = Replayed(buffer_id)
             for memory in self._elsewhere:

@@ -79,7 +79,16 @@ class Image:
         spill = (
             Spill(Path(tempfile.gettempdir()), 1 << 30, self.limit_nbytes) if self.spills_to_files else None
         )
-        with WireClient(members, "always", self.coherence, share=share, nodes=nodes, spill=spill) as client:
+        has_limits = self.limit_nbytes != 0  # else one member alone computes in the arena
+        with WireClient(
+            members,
+            "always",
+            self.coherence,
+            share=share,
+            nodes=nodes,
+            spill=spill,
+            has_limits=has_limits,
+        ) as client:
             if job is not None:
                 client.session.keep_parts(partial(Heads, job))
             yield Application(client), client.session.counters._accounting

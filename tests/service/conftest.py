@@ -38,6 +38,7 @@ def serve() -> Iterator[Serve]:
             profile: Path | None = None,
             is_image: bool = True,
             pool: Callable[[Sequence[Device]], PooledMemory] | None = None,
+            has_limits: bool = True,
         ) -> WireClient:
             polling = Polling()
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes), polling)
@@ -52,6 +53,7 @@ def serve() -> Iterator[Serve]:
                 polling=polling,
                 is_image=is_image,
                 pooled=None if pool is None else pool(devices),
+                has_limits=has_limits,
             )
             return stack.enter_context(client)
 

@@ -78,6 +78,7 @@ class WireClient:
         is_image: bool = True,
         nodes: Sequence[Device] = (),
         spill: Spill | None = None,
+        has_limits: bool = True,
     ) -> None:
         self.commands, commands = socket.socketpair()
         self.notices, notices = socket.socketpair()
@@ -102,6 +103,7 @@ class WireClient:
             is_image=is_image,
             nodes=nodes,
             spill=spill,
+            has_limits=has_limits,
         )
         self._thread = threading.Thread(target=self.session.run, name="sdi-scheduler")
         self._thread.start()

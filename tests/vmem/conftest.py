@@ -52,6 +52,7 @@ class Rig:
         nodes: Sequence[Device] = (),
         spill: Spill | None = None,
         is_pooled: bool = False,
+        in_arena: int | None = None,
     ) -> None:
         self.devices = list(devices)
         self.nodes = list(nodes)
@@ -75,6 +76,7 @@ class Rig:
             pooled=pool_of(self.devices) if is_pooled else None,
             nodes=self.nodes,
             spilling=self.spilling,
+            in_arena=in_arena,
         )
         self.limit = 1 << 30
         self.compares = compares
@@ -237,6 +239,7 @@ def rig() -> Iterator[MakeRig]:
     ``apart``: the host does not see members' memory, as that of GPUs.  ``nodes``: of each member, those above
     0 as on other machines, each of which has ``node_nbytes`` of its own.  ``spill``: where what host memory
     has no room for lies.  ``is_pooled``: the members have memory together.
+    ``in_arena``: the member that computes in the arena.
     """
     made: list[Rig] = []
 
@@ -251,6 +254,7 @@ def rig() -> Iterator[MakeRig]:
         node_nbytes: int = 1 << 30,
         spill: Spill | None = None,
         is_pooled: bool = False,
+        in_arena: int | None = None,
     ) -> Rig:
         cpus = [device for device in driver_devices() if device.kind is CPU]
         if not cpus:
@@ -266,7 +270,7 @@ def rig() -> Iterator[MakeRig]:
         for number, node in enumerate(sorted(set(nodes) - {0}), members):
             own.append(OpenCLDevice(cpus[0], number, node_nbytes))
             _put(own[-1], node)
-        made.append(Rig(devices, coherence, compares, own, spill, is_pooled))
+        made.append(Rig(devices, coherence, compares, own, spill, is_pooled, in_arena))
         return made[-1]
 
     yield make

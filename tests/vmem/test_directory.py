@@ -360,3 +360,25 @@ def test_who_recorded_numbers_is_told_when_they_are_forgotten(monkeypatch: pytes
         directory.number_of(directory.state() or directory.fresh())
         directory.wrote(stop % MEMORIES, ByteRange(0, stop))
     assert len(told) == count
+
+
+def test_of_memories_that_are_one_all_hold_what_one_does() -> None:
+    directory = Directory(64, together=0b11)
+    assert directory.holders(ByteRange(0, 64)) == [(ByteRange(0, 64), 0b11, False)]
+    state = directory.fresh(True)
+    directory.reset(True)
+    for memory in (HOST, 1):
+        directory.wrote(memory, ByteRange(8, 16))
+        assert directory.state() is state and not directory.read(1 - memory, ByteRange(0, 64))
+        assert directory.is_only_on(memory) and directory.only_in(memory, ByteRange(0, 8))
+    directory.wrote(2, ByteRange(0, 32))
+    assert [(copy.source, copy.target, copy.over) for copy in directory.read(1, ByteRange(16, 64))] == [
+        (2, 1, ByteRange(16, 32))
+    ]
+    assert directory.is_current(HOST, ByteRange(16, 64)) and not directory.is_current(HOST, ByteRange(0, 16))
+    assert directory.holders(ByteRange(0, 64)) == [
+        (ByteRange(0, 16), 0b100, True),
+        (ByteRange(16, 32), 0b111, True),
+        (ByteRange(32, 64), 0b11, True),
+    ]
+    directory.check()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from sdi.devices.testing.null import NullDevice
 from sdi.intervals import ByteRange
-from sdi.vmem.directory import HOST
+from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.memories import computes_in_arena
 from tests.vmem.conftest import MakeRig, noise
 
 
@@ -47,3 +51,35 @@ def test_without_pooled_memory_and_nodes_the_host_backs_what_is_too_large(rig: M
     assert memories.pooled_memory == memories.backing(buffer) == HOST
     assert memories.pooled_allocation(buffer) is None
     assert memories.in_file(buffer, buffer.whole) is None
+
+
+def test_one_device_that_can_computes_in_the_arena_where_nothing_is_split(rig: MakeRig) -> None:
+    one, two = rig(1).devices, rig(2).devices
+    assert computes_in_arena(one, may_split=True) == computes_in_arena(two, may_split=False) == 0
+    assert computes_in_arena(two, may_split=True) is None
+    for change in ({"maps_host": False}, {"is_host_memory": False}, {"is_near": False}, {"node": 1}):
+        two[1].capabilities = replace(two[0].capabilities, **change)  # type: ignore[arg-type]
+        assert computes_in_arena(two, may_split=False) is None
+    two[1].capabilities = replace(two[0].capabilities, unit="another CPU")
+    assert computes_in_arena(two, may_split=False) is None
+    assert computes_in_arena([NullDevice(0)], may_split=False) is None
+
+
+def test_the_memory_of_a_member_that_computes_in_the_arena_is_the_hosts(rig: MakeRig) -> None:
+    made = rig(2, in_arena=0)
+    memories, first, second = made.memory.memories, *map(member_memory, (0, 1))
+    assert [memories.own(memory) for memory in (HOST, first, second)] == [HOST, HOST, second]
+    data = noise(8192)
+    buffer = made.buffer(data)
+    assert buffer.dependencies[first] is buffer.dependencies[HOST] is not buffer.dependencies[second]
+    made.fetch(buffer, 0, ByteRange(0, 100), same_undefined=False)
+    place = buffer.allocations[0]
+    assert place is not None and place.over == buffer.whole and place.is_on_host
+    assert made.moved() == 0 and buffer.directory.is_current(first, ByteRange(0, 100))
+    made.fill(0, buffer, ByteRange(0, 64), b"\1\2\3\4")
+    made.fetch(buffer, 1, buffer.whole, same_undefined=False)
+    made.fill(1, buffer, ByteRange(4096, 8192), b"\5")
+    assert made.memory.moved.host_to_member + made.memory.moved.member_to_member == 8192
+    assert made.read(buffer) == b"\1\2\3\4" * 16 + data[64:4096] + b"\5" * 4096
+    made.fetch(buffer, 0, buffer.whole, same_undefined=False)
+    assert made.memory.moved.member_to_host == 4096, "and that is all that the first one lacks"

@@ -173,6 +173,7 @@ class OpenCLDevice:
             is_host_memory=device.kind.is_host_processor,
             formats=self.shared.formats,
             has_linear_images=is_pocl and self.shared.are_views,
+            maps_host=is_pocl and device.kind.is_host_processor,
             platform_vendor=device.platform_vendor,
             compiler=device.compiler,
         )
