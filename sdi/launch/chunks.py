@@ -245,12 +245,12 @@ def unsafe(chunks: Sequence[Chunk]) -> str:
 
 
 def _fits(chunk: Chunk, capacities: Sequence[int], share: int) -> bool:
-    """Whether each box wants at most so large a share of its member."""
+    """Whether each box wants at most so large a share of its member, beside what is in the arena anyway."""
     return all(
         sum(
             rounded(over, buffer.nbytes).nbytes if over else GRANULE_NBYTES
             for buffer, over in assignment
-            if over is None or buffer.id not in chunk.on_host
+            if not buffer.together and (over is None or buffer.id not in chunk.on_host)
         )
         <= capacities[member] // share
         for member, assignment in zip(chunk.members, chunk.wanted, strict=True)

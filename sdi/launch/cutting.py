@@ -100,7 +100,7 @@ class Cutter:
         """The cheapest plan, and why it is whole, if it is."""
         is_due = history.shape is None or history.is_due()
         history.is_news = False
-        if self._is_one_device and self._split == "auto":  # as ``vmem.memories.computes_in_arena`` counts on
+        if self._is_one_device and self._split == "auto":  # as ``computes_in_arena`` counts on
             return self._stays_for_good(history, self._whole(num_groups, plans)), history.why_fewer
         if not is_due and history.assignments == 1:
             return self._whole(num_groups, plans), history.why_fewer

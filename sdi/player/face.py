@@ -398,7 +398,7 @@ class Player:
 
     def segment(self, buffer: VirtualBuffer, memory: int) -> int:
         """-1: there is no room for more."""
-        memory = self.memory.memories.own(memory)
+        memory = buffer.own(memory)
         is_one = buffer.is_one_of_many and memory in (HOST, self.memory.memories.pooled_memory)
         key = (0 if is_one else buffer.id, memory)
         found = self._segments.get(key)

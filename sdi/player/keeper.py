@@ -30,7 +30,7 @@ from sdi.wire.records import Op as WireOp
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
 READ_MAX_NBYTES = 2 << 20
-"""More is copied by several threads if Python has it done."""
+"""More is copied by several threads if Python has it done; what the client alone copies may be longer."""
 SHOWN_MAX_NBYTES = 256 << 10
 """Of what the player copies itself, where the client need not."""
 _GUARDED_MAX = 1 << 14
@@ -216,7 +216,7 @@ class Keeper:
         transfers: tuple[Transfer, ...],
         change: Change,
     ) -> None:
-        """Likewise a read of few bytes."""
+        """Likewise a read."""
         memory, over, blocking = self._table.memory, command.rectangle.bounds, int(command.blocking)
         target = memory.holding(command.into, over.nbytes)[0] if command.into else None
 

@@ -40,6 +40,7 @@ from sdi.vmem.arena import Arena
 from sdi.vmem.directory import HOST
 from sdi.vmem.host import HostWorker
 from sdi.vmem.links import Links
+from sdi.vmem.memories import computes_in_arena
 from sdi.vmem.memory import VirtualMemory
 
 _APART_NS = 10**12
@@ -200,6 +201,8 @@ class PredictedMember(NullDevice):
             is_near=node == 0,
             unit=unit,
             compares=not is_shared,
+            is_host_memory=is_shared,
+            maps_host=is_shared,  # as PoCL; of other drivers of CPUs nobody asks
             formats={(order, data_type): uses for order, data_type, uses in known.formats},
         )
         self._memory: Final = number + 1
@@ -326,7 +329,8 @@ class _TracedSession:
         self._host = _NoHost(tracer)
         self._devices = devices
         post = self._calls.put
-        self.memory = VirtualMemory(self._arena, devices, self._host, post, links=links)
+        in_arena = computes_in_arena(devices, may_split=False)
+        self.memory = VirtualMemory(self._arena, devices, self._host, post, links=links, in_arena=in_arena)
         self.memory.accounting.recorder = tracer
         counters = Counters(len(devices), self.memory.accounting, links, "auto", 0.0)
         self.launcher = Launcher(self.memory, "auto", counters)

@@ -84,8 +84,7 @@ def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> R
     back anyway, and recordings that know no length (``held_beside``) are right; of rows, or of some of a run,
     it may have it, and has all that a member has which computes in the arena.
     """
-    is_one = memory.memories.in_arena is not None
-    ignored = 1 << HOST if is_one or as_region(over).levels else 0
+    ignored = 1 << HOST if buffer.together or as_region(over).levels else 0
 
     def holder_of(masks: Sequence[int]) -> int | None:
         nonlocal ignored
@@ -160,7 +159,7 @@ def write_where_held(
     What would do so at the beginning of the run.
     """
     buffer.directory.enter(run.state)
-    if memory.memories.own(run.holder) == HOST:
+    if buffer.own(run.holder) == HOST:
         return []
     transfer = memory.transfers.transfer(buffer, Copy(HOST, run.holder, over), issue.cause, False)
     done.append(memory.transfers.perform(transfer, issue))
@@ -310,11 +309,11 @@ Held = Sequence[tuple[Bytes, int, bool]]
 """Parts of some bytes: the memories that hold each, and whether it is defined."""
 
 
-def holding(buffer: VirtualBuffer, over: Rectangle, is_written: bool, together: int) -> Held | None:
+def holding(buffer: VirtualBuffer, over: Rectangle, is_written: bool) -> Held | None:
     """Of a run in order; None where it has very many parts.  ``is_written``: just now, so that it is all
     that each of its parts is held by; else what the parts have in common does.
 
-    ``together``: memories that are the host's, which then counts as none.
+    Where a member's memory is the host's, the member counts.
     """
     found: Held | None
     if not over.contiguous:
@@ -324,10 +323,11 @@ def holding(buffer: VirtualBuffer, over: Rectangle, is_written: bool, together: 
     else:
         parts = parts_of(buffer.directory, over.bounds)
         found = None if parts is None else [(part.over, part.holders, part.defined) for part in parts]
-    if found is None or not together:
+    if found is None or not buffer.together:
         return found
     return [
-        (part, mask & ~(1 << HOST) if mask & together else mask, is_there) for part, mask, is_there in found
+        (part, mask & ~(1 << HOST) if mask & buffer.together else mask, is_there)
+        for part, mask, is_there in found
     ]
 
 

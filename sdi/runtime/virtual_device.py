@@ -209,16 +209,12 @@ class VirtualDevice:
             if packed is not None:
                 packed.give([transfer])
                 return IssuedWork(packed.waits, transfer, packed.offset)
-        is_there = self._memory.memories.in_arena is not None  # so that the client's copy is all of it
         is_short = over.nbytes <= (SHOWN_MAX_NBYTES if command.into else READ_MAX_NBYTES)
+        is_short |= buffer.together != 0 and not command.into  # the client's copy is all of it
         if self.player is not None and run is not None:
             brought = read_where_held(self._memory, buffer, run, command.rectangle.over, issue)
             self.player.keep_small(command, buffer, run.over, brought)
-        elif (
-            self.player is not None
-            and command.rectangle.contiguous
-            and (is_short or (is_there and not command.into))
-        ):
+        elif self.player is not None and command.rectangle.contiguous and is_short:
             self._fetch_recorded(self.player, command, buffer, over, issue)
         else:
             wanted = command.rectangle.strided if self._is_on_node(buffer, over) else over
@@ -364,11 +360,10 @@ class VirtualDevice:
         parts_of_both = (source, here.bounds), (target, there.bounds)
         yield from bring_for_copy(self._memory, *parts_of_both, is_run, ends[-1], issue)
         before = source.directory.state(), target.directory.state()
-        together = self._memory.memories.together
-        held = holding(source, here, False, together)
+        held = holding(source, here, is_written=False)
         tickets = yield from RegionCopies(self._memory, issue).copy(*ends)
         after = source.directory.state(), target.directory.state()
-        made = holding(target, there, True, together)
+        made = holding(target, there, is_written=True)
         changes = tuple(
             [
                 Change(buffer.directory, old, new)

@@ -197,7 +197,7 @@ def image_info(
     info[Info.VERSION] = _text(f"OpenCL 3.0 sdi {__version__}")
     info[Info.EXTENSIONS] = _text(" ".join(language.extensions))
     info[Info.EXTENSIONS_WITH_VERSION] = b"".join(named_version(name, 1) for name in language.extensions)
-    info[Info.HOST_UNIFIED_MEMORY] = u32(0)  # the image's memory is a copy, of CPU members too
+    info[Info.HOST_UNIFIED_MEMORY] = u32(0)  # what programs map is no member's memory, but for one CPU's
     info[Info.OPENCL_C_VERSION] = _text("OpenCL C 1.2 sdi")
     info[Info.WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT] = u32(int(GROUP_FEATURE in language.features))
     info[Info.NUMERIC_VERSION] = u32(version(3, 0))

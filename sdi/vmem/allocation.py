@@ -6,9 +6,8 @@ Owned by: sdi-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from sdi.devices.base import Device, Place
 from sdi.devices.copying import within
@@ -37,7 +36,7 @@ class Placement:
     """The allocations of all buffers on all members.
 
     ``bring``, ``nodes``: see ``Eviction``.  ``pooled``: the memory of all of them together, the last place
-    then.  ``windows``: of members that use buffers where these are in the host's memory, that place.
+    then.  ``window``: a buffer in the host's memory, where some members may use it there.
     """
 
     def __init__(
@@ -48,9 +47,9 @@ class Placement:
         bring: Callable[[VirtualBuffer, int, Bytes, Issue], None],
         nodes: NodeMemories,
         pooled: PooledMemory | None = None,
-        windows: Mapping[int, Callable[[VirtualBuffer], HostBytes]] = MappingProxyType({}),
+        window: Callable[[VirtualBuffer], HostBytes] | None = None,
     ) -> None:
-        self._windows = windows
+        self._window = window
         self._devices = devices
         self._accounting = accounting
         self._events = accounting.events
@@ -326,10 +325,9 @@ class Placement:
     ) -> list[tuple[VirtualBuffer, ByteRange]]:
         """Give those of ``parts`` a place that get it in the host's memory; the others."""
         others: list[tuple[VirtualBuffer, ByteRange]] = []
-        window = self._windows.get(member)
         for buffer, over in parts:
-            if window is not None:
-                block = self.heaps[member].take_view(window(buffer))
+            if buffer.together >> member_memory(member) & 1 and self._window is not None:
+                block = self.heaps[member].take_view(self._window(buffer))
                 self._place(buffer, member, block, buffer.whole, issue)
                 continue
             if buffer.id in on_host and over == buffer.whole:

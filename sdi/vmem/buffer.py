@@ -13,7 +13,7 @@ from sdi.devices.join import join
 from sdi.intervals import ByteRange
 from sdi.regions import RegionSet
 from sdi.vmem.dependencies import Dependencies
-from sdi.vmem.directory import Directory
+from sdi.vmem.directory import HOST, Directory
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +85,7 @@ class VirtualBuffer:
     have changed its bytes in the arena without a command that says so.  ``is_one_of_many``: that launches may
     reach together, see ``Reaches``.
     ``is_in_place``: it is used in the arena only, where the application may use it at any time.
+    ``together``: the bit set of memories that are the host's too, with that, for this buffer.
     ``written_nbytes``: of the last write that came with its record.  ``came``: see ``came_before``.
     """
 
@@ -103,6 +104,7 @@ class VirtualBuffer:
     is_outside: bool = False
     is_one_of_many: bool = False
     is_in_place: bool = False
+    together: int = 0
     written_nbytes: int = 0
     came: int = 0
     whole: ByteRange = field(init=False)
@@ -114,6 +116,10 @@ class VirtualBuffer:
         """Whether commands of kind ``op`` were asked about before: the first one may be the only one."""
         before, self.came = self.came, self.came | 1 << op
         return before >> op & 1 == 1
+
+    def own(self, memory: int) -> int:
+        """``memory``, or the host's where it is that."""
+        return HOST if self.together >> memory & 1 else memory
 
     def is_only_on(self, member: int) -> bool:
         """Whether no other member has a place for bytes of it, and so holds any."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sdi.devices.base import Device
-from sdi.devices.handles import DeviceBuffer
+from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.pooled import PooledMemory
 from sdi.intervals import ByteRange
 from sdi.region import Region
@@ -21,13 +21,14 @@ from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.merging.host import Bytes
 from sdi.vmem.node_memory import NodeMemories
 from sdi.vmem.spill.spilling import Spilling
+from sdi.wire.opencl import DeviceInfo
 
 
 def computes_in_arena(devices: Sequence[Device], may_split: bool) -> int | None:
     """The member that uses buffers in the arena itself, so that nothing is copied to and from it.
 
-    Only where no launch is ever split: nobody then keeps what was there before.  The first of members that
-    are one device; None where they are not, or can't.
+    Only where no launch is ever split, as nobody keeps what was there before: a member alone, or the first of
+    members that are one device if launches are not ``may_split``; None where they can't.
     """
     known = [device.capabilities for device in devices]
     are_one = len(known) == 1 or (not may_split and len({(each.node, each.unit) for each in known}) == 1)
@@ -52,8 +53,7 @@ class Memories:
         spilling: Spilling | None = None,
         in_arena: int | None = None,
     ) -> None:
-        self.in_arena = in_arena
-        self._as_host = HOST if in_arena is None else member_memory(in_arena)
+        self._in_arena = in_arena
         self.arena = arena
         self.spilling = spilling
         self.devices = devices
@@ -62,21 +62,20 @@ class Memories:
         self.members = list(range(len(devices)))
         self._accounting = accounting
 
-    @property
-    def together(self) -> int:
-        """The bit set of memories that are one, if any are."""
-        return 1 << HOST | 1 << self._as_host if self._as_host != HOST else 0
-
-    def own(self, memory: int) -> int:
-        """``memory``, or the host's where it is that."""
-        return HOST if memory == self._as_host else memory
+    def together(self, nbytes: int) -> int:
+        """The bit set of memories that are one for buffers of this size, if any are."""
+        if self._in_arena is None:
+            return 0
+        most = self.devices[self._in_arena].capabilities.info.get(DeviceInfo.MAX_MEM_ALLOC_SIZE, b"")
+        is_too_large = nbytes > int.from_bytes(most, "little")  # for the driver's buffers
+        return 0 if is_too_large else 1 << HOST | 1 << member_memory(self._in_arena)
 
     def device(self, memory: int) -> Device:
         """Who copies to and from a memory that is not the host's."""
         node = self.nodes.numbered(memory)
         return self.devices[memory - 1] if node is None else node.device
 
-    def window(self, buffer: VirtualBuffer) -> memoryview:
+    def window(self, buffer: VirtualBuffer) -> HostBytes:
         """All of its bytes in the arena, at the application's address if that is known."""
         return self.arena.window(buffer.offset, buffer.nbytes)
 

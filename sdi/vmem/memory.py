@@ -94,9 +94,8 @@ class VirtualMemory:
         self.memories = Memories(arena, devices, number, self.accounting, made, spilling, in_arena)
         self.members = self.memories.members
         self.transfers = Transfers(self.memories, links, self.accounting)
-        windows = {} if in_arena is None else {in_arena: self.memories.window}
         self.placement = Placement(
-            devices, self.accounting, post, self.transfers.bring, made, pooled, windows
+            devices, self.accounting, post, self.transfers.bring, made, pooled, self.memories.window
         )
         self.placed = self.placement.placed
         self.images = Images(self.memories, self.accounting)
@@ -127,22 +126,26 @@ class VirtualMemory:
 
     def create(self, buffer_id: int, nbytes: int, defined: bool) -> VirtualBuffer:
         """A new root buffer; nothing is allocated on members.  ``defined``: the client fills it first."""
+        together = self.memories.together(nbytes)
         buffer = VirtualBuffer(
             buffer_id,
             nbytes,
             self.arena.allocate(nbytes),
-            Directory(nbytes, defined, self.memories.together),
+            Directory(nbytes, defined, together),
             self._dependencies(buffer_id, nbytes),
             [None] * len(self.placement.heaps),
+            together=together,
         )
+        for memory, dependencies in enumerate(buffer.dependencies):  # of one memory there is one order
+            buffer.dependencies[memory] = (
+                buffer.dependencies[HOST] if together >> memory & 1 else dependencies
+            )
         self._buffers[buffer_id] = buffer
         return buffer
 
     def _dependencies(self, buffer_id: int, nbytes: int) -> list[Dependencies]:
         """Of a new buffer, per memory; those of nodes' members know of replays."""
         found = [Dependencies(nbytes) for _ in range(self._num_memories)]
-        for memory in range(len(found)):  # of one memory there is one order
-            found[memory] = found[self.memories.own(memory)]
         if self._elsewhere:
             replayed = Replayed(buffer_id)
             for memory in self._elsewhere:

@@ -104,7 +104,8 @@ class Transfers:
         is_shared_out = self.links.is_far and source is None
         for over in self._shared_out(buffer, memory, regions) if is_shared_out else regions:
             for copy in directory.read(memory, over, same_undefined, choose):
-                from_, part = copy.source, copy.over
+                from_ = copy.source = buffer.own(copy.source)
+                part = copy.over
                 if (
                     HOST not in (from_, memory)
                     and self.links.through_host(from_, memory, part.total_nbytes)

@@ -18,7 +18,7 @@ def image(serve: Serve, members: int, split: str) -> Loop:
     devices = loop.client.session._memory.devices
     if not all(device.capabilities.maps_host for device in devices):
         pytest.skip("these members have memory of their own")
-    assert loop.client.session._memory.memories.in_arena == 0
+    assert loop.client.session._memory.buffer(loop.a).together == 0b11
     return loop
 
 

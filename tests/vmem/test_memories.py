@@ -11,6 +11,7 @@ from sdi.devices.testing.null import NullDevice
 from sdi.intervals import ByteRange
 from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memories import computes_in_arena
+from sdi.wire.opencl import DeviceInfo
 from tests.vmem.conftest import MakeRig, noise
 
 
@@ -67,10 +68,10 @@ def test_one_device_that_can_computes_in_the_arena_where_nothing_is_split(rig: M
 
 def test_the_memory_of_a_member_that_computes_in_the_arena_is_the_hosts(rig: MakeRig) -> None:
     made = rig(2, in_arena=0)
-    memories, first, second = made.memory.memories, *map(member_memory, (0, 1))
-    assert [memories.own(memory) for memory in (HOST, first, second)] == [HOST, HOST, second]
+    first, second = map(member_memory, (0, 1))
     data = noise(8192)
     buffer = made.buffer(data)
+    assert [buffer.own(memory) for memory in (HOST, first, second)] == [HOST, HOST, second]
     assert buffer.dependencies[first] is buffer.dependencies[HOST] is not buffer.dependencies[second]
     made.fetch(buffer, 0, ByteRange(0, 100), same_undefined=False)
     place = buffer.allocations[0]
@@ -83,3 +84,16 @@ def test_the_memory_of_a_member_that_computes_in_the_arena_is_the_hosts(rig: Mak
     assert made.read(buffer) == b"\1\2\3\4" * 16 + data[64:4096] + b"\5" * 4096
     made.fetch(buffer, 0, buffer.whole, same_undefined=False)
     assert made.memory.moved.member_to_host == 4096, "and that is all that the first one lacks"
+
+
+def test_what_is_too_large_for_the_drivers_buffers_has_a_place_for_what_is_wanted(rig: MakeRig) -> None:
+    made = rig(1, in_arena=0)
+    device = made.devices[0]
+    info = {**device.capabilities.info, DeviceInfo.MAX_MEM_ALLOC_SIZE: (1 << 16).to_bytes(8, "little")}
+    device.capabilities = replace(device.capabilities, info=info)
+    small, large = (made.buffer(noise(nbytes)) for nbytes in (1 << 16, (1 << 16) + 1))
+    assert small.together == 0b11 and not large.together
+    made.fill(0, large, ByteRange(0, 4096), b"\3")
+    place = large.allocations[0]
+    assert place is not None and place.over == ByteRange(0, 4096)
+    assert made.read(large) == b"\3" * 4096 + noise((1 << 16) + 1)[4096:]

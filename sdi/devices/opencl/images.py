@@ -59,9 +59,8 @@ def linear_image(context: cl.Context, image: LinearImage) -> cl.Image:
     buffer, shape = cast(OpenCLBuffer, image.buffer), image.shape
     found = buffer.views.get((image.offset, shape))
     if found is None:
-        assert buffer.host is not None
         # Not all of the pixels need be inside of the buffer, and kernels use none that is not.
-        at = np.frombuffer(buffer.host, np.uint8).ctypes.data + image.offset
+        at = buffer.near + image.offset
         nbytes = max(shape.planes * shape.plane_pitch, shape.rows * shape.row_pitch)
         host = memoryview((ctypes.c_char * nbytes).from_address(at)).cast("B")
         found = _view_of(context, shape, host)
