@@ -21,6 +21,7 @@ from sdi import whole_file
 from sdi.cli.counters import CountersError, SessionCounts, explanation, merged, report
 from sdi.cli.loaders import LoaderWatch, drivers_named_in
 from sdi.cli.ready import ReadyService, end_with_parent
+from sdi.cli.signals import next_signal
 from sdi.cluster import start
 from sdi.locate import image_environ, library, member_vendors
 from sdi.settings import Settings, SettingsError
@@ -193,13 +194,13 @@ def run_and_wait(
         child = _start(application, environ, before)
         while True:
             pause_s = _LOOK_S if look is None else min(look(child), _LOOK_S)
-            got = signal.sigtimedwait(watched, pause_s)
-            if got is None or got.si_signo == signal.SIGCHLD:
+            got = next_signal(watched, pause_s)
+            if got is None or got.number == signal.SIGCHLD:
                 pid, status = os.waitpid(child, os.WNOHANG)
                 if pid == child:
                     return status
-            elif got.si_code != _SI_KERNEL:  # a terminal has sent it to the application already
-                os.kill(child, got.si_signo)
+            elif got.code != _SI_KERNEL:  # a terminal has sent it to the application already
+                os.kill(child, got.number)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
