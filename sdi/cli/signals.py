@@ -25,14 +25,14 @@ class _Info(ctypes.Structure):
     _fields_ = (("number", ctypes.c_int), ("error", ctypes.c_int), ("code", ctypes.c_int))
 
 
-class Signal(NamedTuple):
+class SentSignal(NamedTuple):
     """``code``: who sent it, SI_... in signal.h."""
 
     number: int
     code: int
 
 
-def next_signal(watched: Iterable[int], wait_s: float) -> Signal | None:
+def next_signal(watched: Iterable[int], wait_s: float) -> SentSignal | None:
     """The next of ``watched``, which are blocked; None where none comes within ``wait_s``, or it was
     interrupted.
     """
@@ -43,7 +43,7 @@ def next_signal(watched: Iterable[int], wait_s: float) -> Signal | None:
     time = _Time(int(wait_s), int(wait_s % 1 * 1e9))
     number = _libc.sigtimedwait(wanted, found, ctypes.byref(time))
     if number > 0:
-        return Signal(number, _Info.from_buffer(found).code)
+        return SentSignal(number, _Info.from_buffer(found).code)
     cause = ctypes.get_errno()
     if cause not in (errno.EAGAIN, errno.EINTR):
         raise OSError(cause, os.strerror(cause))
