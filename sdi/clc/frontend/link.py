@@ -27,6 +27,7 @@ _WORD = re.compile(NAME)
 # Words outside strings; the word after a point or an arrow names a member.
 _TOKEN = re.compile(rf'"(?:\\.|[^"\\\n])*"|(?:\.|->)\s*{NAME}|{NAME}')
 _LINE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_SPACES = re.compile(r" ?([^\w ]) ?")
 _INLINE = re.compile(r"\b(__)?inline(__)?\b")
 _TYPES = frozenset({NodeKind.STRUCT_DECL, NodeKind.UNION_DECL, NodeKind.ENUM_DECL, NodeKind.TYPEDEF_DECL})
 
@@ -35,7 +36,8 @@ _TYPES = frozenset({NodeKind.STRUCT_DECL, NodeKind.UNION_DECL, NodeKind.ENUM_DEC
 class _Piece:
     """A top-level declaration: its extent, what it declares, and its text without layout.
 
-    ``own``: the object has it for itself; ``defines``: names it defines for all objects.
+    ``own``: the object has it for itself; ``defines``: names it defines for all objects.  ``body``: of a type
+    with a name, its braces; ``is_inside``: that stands in the declaration of something else.
     """
 
     begin: int
@@ -44,6 +46,8 @@ class _Piece:
     own: bool
     defines: set[str]
     text: str = ""
+    body: tuple[int, int] | None = None
+    is_inside: bool = False
 
 
 @dataclass(slots=True)
@@ -97,9 +101,10 @@ def merge(
         text = part.text
         for piece in reversed(part.pieces):
             if piece.own and piece.text in seen and not piece.names & differing:
-                text = (
-                    text[: piece.begin] + "\n" * text.count("\n", piece.begin, piece.end) + text[piece.end :]
-                )
+                begin, end = piece.begin, piece.end
+                if piece.is_inside and piece.body is not None:  # its name stays, for what is declared there
+                    begin, end = piece.body
+                text = text[:begin] + "\n" * text.count("\n", begin, end) + text[end:]
         seen |= {piece.text for piece in part.pieces if piece.own}
         texts.append(_rename(text, renamed, f"__o{number}"))
     return ObjectText("\n".join(texts) + "\n", standard, flags)
@@ -151,24 +156,31 @@ def _read(given: ObjectText, language: Language) -> _Object:
             if cursor.kind == NodeKind.ENUM_DECL:
                 names |= {text_of(lib.clang_getCursorSpelling(c)) for c in unit.children(cursor)}
             is_definition = bool(lib.clang_isCursorDefinition(cursor))
+            brace = encoded.find(b"{", begin, end) if is_type and names else -1
+            body = (brace, end) if brace >= 0 and cursor.kind != NodeKind.TYPEDEF_DECL else None
             defines = names if is_definition and not own else set()
             if cursor.kind != NodeKind.FUNCTION_DECL or not is_definition:
                 semicolon = encoded.find(b";", end)
                 end = semicolon + 1 if semicolon >= 0 else end
-            if pieces and begin < pieces[-1].end:  # int a, b; or typedef struct {...} name;
-                last = pieces[-1]
+            last = pieces[-1] if pieces and begin < pieces[-1].end else None
+            if last is not None and last.body is not None and not own:  # struct name {...} a;
+                last.end, last.is_inside = last.body[1], True
+                pieces.append(_Piece(begin, end, set(names), own, set(defines)))
+            elif last is not None:  # int a, b; or typedef struct {...} name;
+                last.body = None
                 last.begin = min(last.begin, begin)
                 last.end = max(last.end, end)
                 last.names |= names
                 last.defines |= defines
                 last.own = last.own and own
             else:
-                pieces.append(_Piece(begin, end, set(names), own, set(defines)))
+                pieces.append(_Piece(begin, end, set(names), own, set(defines), body=body))
     # Offsets count bytes: one character per byte until the text is put together.
     text = encoded.decode("latin-1")
     names_of: dict[str, list[_Piece]] = {}
     for piece in pieces:
-        piece.text = " ".join(_LINE.sub("", text[piece.begin : piece.end]).split())
+        words = " ".join(_LINE.sub("", text[piece.begin : piece.end]).split())
+        piece.text = words if piece.body is None else _SPACES.sub(r"\1", words).removesuffix(";")
         for name in piece.names:
             names_of.setdefault(name, []).append(piece)
     return _Object(text, pieces, names_of)

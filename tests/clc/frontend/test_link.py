@@ -176,3 +176,52 @@ def test_objects_survive_packing() -> None:
         with pytest.raises(ClError) as caught:
             unpack_objects(data)
         assert caught.value.status is Status.INVALID_BINARY
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            "constant struct bar {float x, y; int color;} foo = {0, 0, 3};",
+            "extern constant struct bar{float x, y; int color; } foo; int get() { return foo.color; }",
+        ),
+        (
+            "constant enum e {A, B} foo = B;",
+            "extern constant enum e {A, B} foo; int get() { return foo == A; }",
+        ),
+        (
+            "struct P {int x;} f(int a) { struct P p; p.x = a; return p; }",
+            "struct P {int x;} f(int a); int get() { return f(1).x; }",
+        ),
+        (
+            "extern constant struct bar {int a;} foo; int other() { return foo.a; }",
+            "constant struct bar {int a;} foo = {1}; int get() { return foo.a; }",
+        ),
+        (
+            "struct bar {int a;}; int other(struct bar of) { return of.a; }",
+            "constant struct bar {int a;} foo = {1}, more = {2}; int get() { return foo.a + more.a; }",
+        ),
+        (
+            "constant struct bar {int a;} foo = {1}, more = {2};",
+            "struct bar {int a;}; extern constant struct bar more; int get() { return more.a; }",
+        ),
+    ],
+)
+def test_a_type_that_stands_in_a_declaration_is_the_same_in_all_objects(first: str, second: str) -> None:
+    ends = "int get(); kernel void k(global int *p) { p[0] = get(); }"
+    for objects in itertools.permutations((first, second)):
+        text = linked(*map(compiled, (*objects, ends))).object.text
+        assert (
+            "__o" not in text
+            and sum(text.count(body) for body in ("int a;", "A, B", "int x;", "int color;")) == 1
+        )
+
+
+def test_types_in_declarations_that_differ_stay_apart() -> None:
+    objects = (
+        "constant struct S {int a;} foo = {1}; int other() { return foo.a; }",
+        "struct S {int b; int c;}; int get() { struct S s = {1, 2}; return s.b; }",
+        "int get(); int other(); kernel void k(global int *p) { p[0] = get() + other(); }",
+    )
+    text = linked(*map(compiled, objects)).object.text
+    assert "struct S {int a;} foo" in text.replace("__o0", "") and "struct S__o1 {int b" in text
