@@ -49,7 +49,7 @@ def test_loops_are_replayed_and_nothing_is_copied(serve: Serve, members: int, sp
         once(number)
         loop.check()
     loop.until_replayed(once, 8)
-    assert loop.replayed(lambda: [once(number) for number in range(30)]) > 180
+    assert loop.replayed(lambda: [once(number) for number in range(30)]) > 120, "of 240: Python may be busy"
     loop.check()
     assert moved(loop) == 0
     kernels = [loop.client.session.counters.kernel(name) for name in ("advance", "blend")]
