@@ -21,7 +21,7 @@ from sdi.region import Bytes, as_region
 from sdi.vmem.accounting import Accounting
 from sdi.vmem.buffer import Allocation, ImageCopy, VirtualBuffer
 from sdi.vmem.dependencies import Dependencies
-from sdi.vmem.directory import member_memory
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.eviction import Eviction
 from sdi.vmem.heap import Block, MemberHeap
 from sdi.vmem.node_memory import NodeMemories
@@ -35,8 +35,8 @@ _ATTEMPTS = 4
 class Placement:
     """The allocations of all buffers on all members.
 
-    ``bring``, ``nodes``: see ``Eviction``.  ``pooled``: the memory of all of them together, the last place
-    then.  ``window``: a buffer in the host's memory, where some members may use it there.
+    ``bring``, ``nodes``: see ``Eviction``.  ``window``: a buffer in the host's memory, for members whose
+    memory that is.  ``pooled``: the memory of all of them together, the last place then.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Placement:
         post: Callable[[Callable[[], None]], None],
         bring: Callable[[VirtualBuffer, int, Bytes, Issue], None],
         nodes: NodeMemories,
+        window: Callable[[VirtualBuffer], HostBytes],
         pooled: PooledMemory | None = None,
-        window: Callable[[VirtualBuffer], HostBytes] | None = None,
     ) -> None:
         self._window = window
         self._devices = devices
@@ -326,13 +326,11 @@ class Placement:
         """Give those of ``parts`` a place that get it in the host's memory; the others."""
         others: list[tuple[VirtualBuffer, ByteRange]] = []
         for buffer, over in parts:
-            if buffer.together >> member_memory(member) & 1 and self._window is not None:
-                block = self.heaps[member].take_view(self._window(buffer))
-                self._place(buffer, member, block, buffer.whole, issue)
-                continue
-            if buffer.id in on_host and over == buffer.whole:
-                self._place(buffer, member, self.heaps[member].take_on_host(buffer.nbytes), over, issue)
-                self._events.mapped += 1
+            is_there = buffer.own(member_memory(member)) == HOST
+            if is_there or (buffer.id in on_host and over == buffer.whole):
+                wanted = self._window(buffer) if is_there else buffer.nbytes
+                self._place(buffer, member, self.heaps[member].take_on_host(wanted), buffer.whole, issue)
+                self._events.mapped += not is_there
             else:
                 others.append((buffer, over))
         return others

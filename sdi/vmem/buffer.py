@@ -85,7 +85,6 @@ class VirtualBuffer:
     have changed its bytes in the arena without a command that says so.  ``is_one_of_many``: that launches may
     reach together, see ``Reaches``.
     ``is_in_place``: it is used in the arena only, where the application may use it at any time.
-    ``together``: the bit set of memories that are the host's too, with that, for this buffer.
     ``written_nbytes``: of the last write that came with its record.  ``came``: see ``came_before``.
     """
 
@@ -104,7 +103,6 @@ class VirtualBuffer:
     is_outside: bool = False
     is_one_of_many: bool = False
     is_in_place: bool = False
-    together: int = 0
     written_nbytes: int = 0
     came: int = 0
     whole: ByteRange = field(init=False)
@@ -116,6 +114,11 @@ class VirtualBuffer:
         """Whether commands of kind ``op`` were asked about before: the first one may be the only one."""
         before, self.came = self.came, self.came | 1 << op
         return before >> op & 1 == 1
+
+    @property
+    def together(self) -> int:
+        """The bit set of memories that are the host's too, with that; 0: none is."""
+        return self.directory.together
 
     def own(self, memory: int) -> int:
         """``memory``, or the host's where it is that."""

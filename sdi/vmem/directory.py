@@ -90,13 +90,13 @@ class Directory:
         "_numbers",
         "_state",
         "_states",
-        "_together",
         "nbytes",
+        "together",
     )
 
     def __init__(self, nbytes: int, defined: bool = False, together: int = 0) -> None:
         self.nbytes = nbytes
-        self._together = together * _HOLDER
+        self.together = together
         self._holders = self._new(defined)
         self._copies: RegionMap[int] | None = None
         self._state: State | None = None  # what _holders is, if that is known
@@ -117,8 +117,7 @@ class Directory:
 
     def _holder(self, memory: int) -> int:
         """The bits of a memory, and of those that are one with it."""
-        bit = _HOLDER << memory
-        return self._together if bit & self._together else bit
+        return self.together * _HOLDER if self.together >> memory & 1 else _HOLDER << memory
 
     def mirror(
         self, cells: memoryview | None, cell: int, forgotten: Callable[[], None] | None = None

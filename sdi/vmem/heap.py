@@ -146,17 +146,14 @@ class MemberHeap:
             self.capacity = self._device.capabilities.memory_nbytes
         return made
 
-    def take_on_host(self, nbytes: int) -> Block:
-        """A block in the memory of the member's host.  Raises ClError, and DeviceLost."""
-        if self.is_lost:
-            raise DeviceLost(self._device.capabilities.name, "was lost while a command waited for memory")
-        return Block(self._member.allocate(nbytes, on_host=True), 0)
+    def take_on_host(self, wanted: int | HostBytes) -> Block:
+        """A block in the memory of the member's host, of so many bytes, or these.
 
-    def take_view(self, host: HostBytes) -> Block:
-        """A block that is memory of the host.  Raises ClError, and DeviceLost."""
+        Raises ClError, and DeviceLost.
+        """
         if self.is_lost:
             raise DeviceLost(self._device.capabilities.name, "was lost while a command waited for memory")
-        return Block(self._member.allocate(host), 0)
+        return Block(self._member.allocate(wanted, on_host=True), 0)
 
     def free_pool(self, wanted_nbytes: int | None = None) -> bool:
         """Give all that is kept for reuse back to the driver; not where so much can be had beside it.

@@ -95,7 +95,7 @@ class VirtualMemory:
         self.members = self.memories.members
         self.transfers = Transfers(self.memories, links, self.accounting)
         self.placement = Placement(
-            devices, self.accounting, post, self.transfers.bring, made, pooled, self.memories.window
+            devices, self.accounting, post, self.transfers.bring, made, self.memories.window, pooled
         )
         self.placed = self.placement.placed
         self.images = Images(self.memories, self.accounting)
@@ -132,25 +132,20 @@ class VirtualMemory:
             nbytes,
             self.arena.allocate(nbytes),
             Directory(nbytes, defined, together),
-            self._dependencies(buffer_id, nbytes),
+            self._dependencies(buffer_id, nbytes, together),
             [None] * len(self.placement.heaps),
-            together=together,
         )
-        for memory, dependencies in enumerate(buffer.dependencies):  # of one memory there is one order
-            buffer.dependencies[memory] = (
-                buffer.dependencies[HOST] if together >> memory & 1 else dependencies
-            )
         self._buffers[buffer_id] = buffer
         return buffer
 
-    def _dependencies(self, buffer_id: int, nbytes: int) -> list[Dependencies]:
-        """Of a new buffer, per memory; those of nodes' members know of replays."""
+    def _dependencies(self, buffer_id: int, nbytes: int, together: int) -> list[Dependencies]:
+        """Of a new buffer, per memory; those of nodes' members know of replays, and ``together`` are one."""
         found = [Dependencies(nbytes) for _ in range(self._num_memories)]
         if self._elsewhere:
             replayed = Replayed(buffer_id)
             for memory in self._elsewhere:
                 found[memory] = Dependencies(nbytes, replayed, memory)
-        return found
+        return [found[HOST] if together >> memory & 1 else each for memory, each in enumerate(found)]
 
     def buffer(self, buffer_id: int) -> VirtualBuffer:
         """The buffer with this id.  Raises ClError(INVALID_MEM_OBJECT)."""

@@ -12,10 +12,8 @@ from pyopencl import _cl
 
 from sdi.devices.handles import HostBytes
 from sdi.devices.image import ImageShape, LinearImage, Slabs, is_known_format
-from sdi.devices.opencl.memory import OpenCLBuffer
+from sdi.devices.opencl.memory import IN_HOST_MEMORY, OpenCLBuffer
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemFlags, MemObjectType
-
-_IN_HOST_MEMORY = cast(cl.mem_flags, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR)
 
 _ACCESSES = (MemFlags.READ_WRITE, MemFlags.WRITE_ONLY, MemFlags.READ_ONLY, MemFlags.KERNEL_READ_AND_WRITE)
 
@@ -71,10 +69,10 @@ def linear_image(context: cl.Context, image: LinearImage) -> cl.Image:
 def _view_of(context: cl.Context, shape: ImageShape, host: HostBytes) -> cl.Image:
     image_format = cl.ImageFormat(shape.order, shape.data_type)
     if shape.type == MemObjectType.IMAGE1D_BUFFER:
-        backing = cl.Buffer(context, _IN_HOST_MEMORY, hostbuf=host)  # the descriptor does not retain it
+        backing = cl.Buffer(context, IN_HOST_MEMORY, hostbuf=host)  # the descriptor does not retain it
         return cl.Image(context, cl.mem_flags.READ_WRITE, image_format, desc=_descriptor(shape, backing))
     desc = _descriptor(shape, None, is_linear=True)
-    return cl.Image(context, _IN_HOST_MEMORY, image_format, desc=desc, hostbuf=host)
+    return cl.Image(context, IN_HOST_MEMORY, image_format, desc=desc, hostbuf=host)
 
 
 def are_views(context: cl.Context, device: cl.Device) -> bool:

@@ -44,7 +44,7 @@ from sdi.devices.native import NativeMember
 from sdi.devices.opencl.context import DriverContext
 from sdi.devices.opencl.copies import copy_bytes, copy_region, copy_rows
 from sdi.devices.opencl.images import MemberImage, copy_pixels, linear_image, new_image
-from sdi.devices.opencl.memory import OpenCLBuffer
+from sdi.devices.opencl.memory import IN_HOST_MEMORY, OpenCLBuffer
 from sdi.devices.opencl.native import OpenCLNative
 from sdi.devices.opencl.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.opencl.programs import Given, OpenClBoundKernel, OpenClMemberProgram, OpenCLPrograms, launch
@@ -67,7 +67,6 @@ _COMPILERS = (
 """What tells compilers apart."""
 _LIMITS = (DeviceInfo.MAX_WORK_GROUP_SIZE, DeviceInfo.LOCAL_MEM_SIZE, DeviceInfo.MAX_COMPUTE_UNITS)
 """Those that kernels' limits may follow from, which users can set."""
-_IN_HOST_MEMORY = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
 _PLAIN = (bytes, LocalBytes, Sampler)
 """Arguments that are no object of the driver's."""
 _PROFILING_START, _PROFILING_END = cl.profiling_info.START, cl.profiling_info.END
@@ -220,7 +219,7 @@ class OpenCLDevice:
                 return cl.Buffer(self._context, flags, nbytes), None
             # It computes in the memory it is given: so other members can copy from there directly.
             host = memoryview(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-            return cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host), host
+            return cl.Buffer(self._context, IN_HOST_MEMORY, hostbuf=host), host
         except (cl.Error, MemoryError, OSError) as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
 
@@ -229,7 +228,7 @@ class OpenCLDevice:
         # Elsewhere the driver may keep a copy of its own, which others would not see.
         require(self._is_pocl, Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}: the driver can't share them")
         try:
-            memory = cl.Buffer(self._context, _IN_HOST_MEMORY, hostbuf=host)
+            memory = cl.Buffer(self._context, IN_HOST_MEMORY, hostbuf=host)
         except (cl.Error, MemoryError) as cause:
             raise ClError(Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}; {cause}") from cause
         return DeviceBuffer(OpenCLBuffer(memory, host))

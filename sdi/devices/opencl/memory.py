@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
+from typing import cast
 
 import pyopencl as cl
 
 from sdi.devices.image import ImageShape
 
+IN_HOST_MEMORY = cast(cl.mem_flags, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR)
 _VIEWS_MAX = 64
 View = tuple[int, ImageShape]
 """Pixels of a buffer: where the first one is, and how they lie."""
