@@ -14,6 +14,7 @@ from sdi.clc.cuda.builtins import header_part
 
 _BEFORE = """
 #include <cmath>
+#define _CL_FILTERS
 #define __device__
 #define __global__
 #define __shared__

@@ -117,7 +117,7 @@ class HeaderFunctions:
         """What is read at ``at``: (n, coordinate_width) of int32 or float32."""
         suffix = suffix_of(pixels.shape.data_type)
         found = np.zeros((len(at), 4), RESULTS[suffix])
-        self._call(_READS[suffix], pixels, int.from_bytes(sampler_bits(sampler), "little"), at, found)
+        self._call(_READS[suffix], pixels, sampler_bits(sampler), at, found)
         return found
 
     def write(self, pixels: Pixels, at: Array, colors: Array) -> None:

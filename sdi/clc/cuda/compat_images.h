@@ -2,7 +2,8 @@
 // Part 4: images and samplers over linear bytes: rows of pixels, planes of rows.
 // Source: OpenCL C 3.0 specification, sections 6.15.15 (functions, conversions), 8 (addressing, filtering).
 
-// _cl_image and the API's numbers (_CL_...) are put before this text.  Layers of a 1D array are rows, those of a 2D
+// _cl_image and the API's numbers (_CL_...) are put before this text.  With _CL_FILTERS, where there are no texture
+// objects, kernels filter 2D images as they do others.  Layers of a 1D array are rows, those of a 2D
 // array planes.
 // The format: channels, and what orders and types differ in.
 #define _CL_FORM(order, type, channels) (((order) & 255) << 12 | ((type) & 255) << 4 | (channels))
@@ -21,20 +22,13 @@ _CL_IS(has_y, K != _CL_IMAGE1D && K != _CL_IMAGE1D_ARRAY && K != _CL_IMAGE1D_BUF
 
 // Colors from the channels of a pixel, and back.
 template<class T> _CL _cl_vec<T, 4> _cl_rgba(T r, T g, T b, T a) { return _cl_vec<T, 4>{{r, g, b, a}}; }
-template<class T> _CL _cl_vec<T, 4> _cl_color(_cl_vec<T, 4> c, int order) {
-  const T zero = (T)0, one = (T)1, p = c.v[0], q = c.v[1], r = c.v[2], s = c.v[3];
-  switch (order) {
-    case _CL_R: return _cl_rgba(p, zero, zero, one);
-    case _CL_A: return _cl_rgba(zero, zero, zero, p);
-    case _CL_RG: return _cl_rgba(p, q, zero, one);
-    case _CL_RA: return _cl_rgba(p, zero, zero, q);
-    case _CL_BGRA: return _cl_rgba(r, q, p, s);
-    case _CL_ARGB: return _cl_rgba(q, r, s, p);
-    case _CL_INTENSITY: return _cl_rgba(p, p, p, p);
-    case _CL_LUMINANCE: return _cl_rgba(p, p, p, one);
-    case _CL_ABGR: return _cl_rgba(s, r, q, p);
-    default: return c;
-  }
+// Without branches: what reads several pixels need not wait for each.
+template<class T> _CL T _cl_picked(_cl_vec<T, 4> c, unsigned pick) {
+  const T low = pick & 1 ? c.v[1] : c.v[0], high = pick & 1 ? c.v[3] : c.v[2], none = pick & 1 ? (T)1 : (T)0;
+  return pick & 4 ? none : pick & 2 ? high : low;
+}
+template<class T> _CL _cl_vec<T, 4> _cl_color(_cl_vec<T, 4> c, unsigned picks) {
+  return _cl_rgba(_cl_picked(c, picks), _cl_picked(c, picks >> 4), _cl_picked(c, picks >> 8), _cl_picked(c, picks >> 12));
 }
 template<class T> _CL _cl_vec<T, 4> _cl_channels(_cl_vec<T, 4> c, int order) {
   const T r = c.v[0], g = c.v[1], b = c.v[2], a = c.v[3];
@@ -47,12 +41,6 @@ template<class T> _CL _cl_vec<T, 4> _cl_channels(_cl_vec<T, 4> c, int order) {
     default: return c;
   }
 }
-// What lies around an image: alpha is 1 where it has none of its own.
-template<class T> _CL _cl_vec<T, 4> _cl_border(int order) {
-  const bool opaque = order == _CL_R || order == _CL_RG || order == _CL_LUMINANCE;
-  return _cl_rgba((T)0, (T)0, (T)0, opaque ? (T)1 : (T)0);
-}
-
 // The channels of a pixel as they are stored; those it lacks are 0.
 template<class T> _CL _cl_vec<T, 4> _cl_stored(const unsigned char *p, int channels) {
   _cl_vec<T, 4> r{};
@@ -102,7 +90,7 @@ template<class T, class From> _CL _cl_vec<T, 4> _cl_narrow(_cl_vec<From, 4> c) {
 
 // The color of the pixel at p as T: float for normalized and floating types, int or unsigned for others.  The format
 // is not known here, but the same for all work-items: usual ones are asked for first, the others are out of the way.
-template<class T> static __device__ __noinline__ _cl_vec<T, 4> _cl_any_pixel(const unsigned char *p, unsigned form) {
+template<class T> static __device__ __noinline__ _cl_vec<T, 4> _cl_any_pixel(const unsigned char *p, unsigned form, unsigned picks) {
   const int channels = form & 15;
   _cl_vec<T, 4> c{};
   if constexpr (_cl_same<T, float>::value) {
@@ -123,9 +111,9 @@ template<class T> static __device__ __noinline__ _cl_vec<T, 4> _cl_any_pixel(con
       case _CL_SIGNED_INT32: case _CL_UNSIGNED_INT32: c = _cl_stored<T>(p, channels); break;
     }
   }
-  return _cl_color(c, _CL_ORDER(form));
+  return _cl_color(c, picks);
 }
-template<class T> _CL _cl_vec<T, 4> _cl_pixel(const unsigned char *p, unsigned form) {
+template<class T> _CL _cl_vec<T, 4> _cl_pixel(const unsigned char *p, unsigned form, unsigned picks) {
   if constexpr (_cl_same<T, float>::value) {
     if (form == _CL_RGBA_UNORM8) return _cl_fractions(_cl_stored<_cl_uchar>(p, 4), 255);
     if (form == _CL_RGBA_FLOAT) return _cl_stored<float>(p, 4);
@@ -135,7 +123,7 @@ template<class T> _CL _cl_vec<T, 4> _cl_pixel(const unsigned char *p, unsigned f
     if (form == _CL_FORM(_CL_R, _CL_SIGNED_INT32, 1) || form == _CL_FORM(_CL_R, _CL_UNSIGNED_INT32, 1))
       return _cl_rgba(*(const T *)p, (T)0, (T)0, (T)1);
   }
-  return _cl_any_pixel<T>(p, form);
+  return _cl_any_pixel<T>(p, form, picks);
 }
 template<class T> static __device__ __noinline__ void _cl_set_any_pixel(unsigned char *p, unsigned form, _cl_vec<T, 4> color) {
   const int channels = form & 15;
@@ -191,10 +179,10 @@ template<int K> _CL unsigned char *_cl_pixel_at(const _cl_image<K> &m, int x, in
   if constexpr (_cl_has_planes<K>::value) p += (unsigned long)(unsigned)z * m.plane_pitch;
   return p;
 }
-// Only with CLK_ADDRESS_CLAMP may a place be outside.
+// Only with CLK_ADDRESS_CLAMP may a place be outside: its channels are 0.
 template<class T, int K> _CL _cl_vec<T, 4> _cl_fetch(const _cl_image<K> &m, bool clamps, int x, int y, int z) {
-  if (clamps && !_cl_is_in(m, x, y, z)) return _cl_border<T>(_CL_ORDER(m.form));
-  return _cl_pixel<T>(_cl_pixel_at(m, x, y, z), m.form);
+  if (clamps && !_cl_is_in(m, x, y, z)) return _cl_color(_cl_vec<T, 4>{}, m.picks);
+  return _cl_pixel<T>(_cl_pixel_at(m, x, y, z), m.form, m.picks);
 }
 template<class T, int K> _CL _cl_vec<T, 4> _cl_read(const _cl_image<K> &m, _cl_sampler s, _cl_place<int> at) {
   const bool clamps = (s & 14) == 4;  // what modes but these two do is undefined
@@ -229,7 +217,25 @@ _CL _cl_vec<float, 4> _cl_between(_cl_vec<float, 4> p, _cl_vec<float, 4> q, floa
   _CL_EACH(4) p.v[i] = (1.0f - a) * p.v[i] + a * q.v[i];
   return p;
 }
+#ifndef _CL_FILTERS
+// What the hardware filters: the channels of a pixel as they are stored, those around the image 0.
+_CL _cl_vec<float, 4> _cl_filtered(unsigned texture, float x, float y) {
+  _cl_vec<float, 4> r;
+  asm("tex.2d.v4.f32.f32 {%0, %1, %2, %3}, [%4, {%5, %6}];"
+    : "=f"(r.v[0]), "=f"(r.v[1]), "=f"(r.v[2]), "=f"(r.v[3]) : "l"((unsigned long)texture), "f"(x), "f"(y));
+  return r;
+}
+// See texture_of in sdi/wire/kernels.py.
+template<int K> _CL unsigned _cl_texture_of(const _cl_image<K> &m, _cl_sampler s) {
+  const unsigned mode = s & 14, wraps = mode > 4 ? mode / 2 - 1 : mode == 4;
+  return m.textures[s & 1 ? 2 + wraps : wraps == 1];
+}
+#endif
 template<class T, int K> _CL _cl_vec<T, 4> _cl_read(const _cl_image<K> &m, _cl_sampler s, _cl_place<float> at) {
+#ifndef _CL_FILTERS
+  if constexpr (_cl_same<T, float>::value && K == _CL_IMAGE2D) if (s & 32)
+    return _cl_color(_cl_filtered(_cl_texture_of(m, s), at.x, at.y), m.picks);
+#endif
   constexpr bool has_y = _cl_has_y<K>::value, has_z = _cl_is_3d<K>::value;
   const bool linear = _cl_same<T, float>::value && (s & 32), clamps = (s & 14) == 4;
   const _cl_pair x = _cl_pair_at(at.x, m.width, s, linear);

@@ -17,8 +17,8 @@ from sdi.clc.cuda.expressions import GRID, ExpressionWriter
 from sdi.clc.cuda.records import Records
 from sdi.clc.cuda.statements import StatementWriter, space_of
 from sdi.clc.cuda.tree import CudaTree
-from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name
-from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, callee_of
+from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name, unqualified
+from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Type, callee_of
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.clc.printf_text import Format
@@ -28,6 +28,7 @@ from sdi.ndrange import Int3
 from sdi.wire.cuda import SHARED_NBYTES
 from sdi.wire.kernels import CUDA_IMAGE
 from sdi.wire.layout import layout
+from sdi.wire.opencl import IMAGE_TYPES, Filter, MemObjectType
 
 SYMBOL_PREFIX = "sdi_k_"
 TOO_LARGE = "_CL_TOO_LARGE_"
@@ -60,12 +61,14 @@ class CudaParameter:
     """A parameter: bytes and alignment in the parameter block (8 and 8 for POINTER, 4 and 4 for LOCAL and
     SAMPLER, ``IMAGE_NBYTES`` and 8 for IMAGE).
 
-    ``alignment`` is at most ``PARAMETER_ALIGNMENT``.
+    ``alignment`` is at most ``PARAMETER_ALIGNMENT``.  ``samplers``: the bits of those with a linear filter
+    that the program names, of images that textures may filter with them; None of all others.
     """
 
     kind: ParameterKind
     nbytes: int
     alignment: int
+    samplers: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +273,12 @@ class _Emitter:
         declared = self.types.declare(variable.type, safe_name(variable.name), variable)
         return f"{declared} = {safe_name(in_unicode(match.group(1)))};"
 
+    def _samplers_of(self, image: Type) -> frozenset[int] | None:
+        """See ``CudaParameter``."""
+        if IMAGE_TYPES.get(unqualified(image)) != MemObjectType.IMAGE2D or "write" in image.canonical:
+            return None
+        return frozenset(bits for bits in self.expressions.samplers if bits & Filter.LINEAR.bits)
+
     def _signature(self, function: Function) -> CudaKernel:
         parameters: list[CudaParameter] = []
         for parameter in function.parameters:
@@ -279,7 +288,9 @@ class _Emitter:
             elif kind is ArgumentKind.LOCAL:
                 parameters.append(CudaParameter(ParameterKind.LOCAL, 4, 4))
             elif kind is ArgumentKind.IMAGE:
-                parameters.append(CudaParameter(ParameterKind.IMAGE, IMAGE_NBYTES, 8))
+                parameters.append(
+                    CudaParameter(ParameterKind.IMAGE, IMAGE_NBYTES, 8, self._samplers_of(parameter.type))
+                )
             elif kind is ArgumentKind.SAMPLER:
                 parameters.append(CudaParameter(ParameterKind.SAMPLER, 4, 4))
             elif parameter.type.form is not Form.OTHER:

@@ -22,6 +22,7 @@ from sdi.clc.cuda.types import (
     in_unicode,
     is_scalar,
     safe_name,
+    samplers_of,
     unqualified,
 )
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Type, callee_of
@@ -76,7 +77,10 @@ def component_indices(name: str, count: int) -> tuple[int, ...] | None:
 
 
 class ExpressionWriter:
-    """Writes the expressions of one program.  Owned by: the thread of the build."""
+    """Writes the expressions of one program.  Owned by: the thread of the build.
+
+    ``samplers``: the bits of those that the expressions so far name.
+    """
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class ExpressionWriter:
         self.needing = needing
         self.fields = fields
         self.printing = Printing()
+        self.samplers: set[int] = set()
         self.statement: Callable[[SyntaxNode], str] | None = None
         self.contracts = may_contract(self.tree.text)
 
@@ -280,7 +285,11 @@ class ExpressionWriter:
         if target.form is Form.EVENT:
             return f"((_cl_event){value})"
         if target.form in (Form.IMAGE, Form.SAMPLER):
-            return value if source.form is target.form else f"(({self.types.plain(target, node)}){value})"
+            if source.form is target.form:
+                return value
+            if target.form is Form.SAMPLER:
+                self.samplers |= samplers_of(value)
+            return f"(({self.types.plain(target, node)}){value})"
         if not is_scalar(target) and target.form is not Form.POINTER:
             raise UnknownConstruct(node, f"a conversion to '{target.spelling}'")
         if is_scalar(target) and unqualified(target) == unqualified(source):
@@ -288,9 +297,9 @@ class ExpressionWriter:
             return self._swizzle(child, is_value=True) if is_component else value
         if source.form is Form.VECTOR:
             raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
-        if target.form is Form.POINTER and unqualified(target) == unqualified(source) and not is_explicit:
-            return value
-        return f"(({self.types.value(target, node)}){value})"
+        written = self.types.value(target, node)
+        is_same = target.form is source.form is Form.POINTER and written == self.types.value(source, node)
+        return value if is_same and not is_explicit else f"(({written}){value})"
 
     def _loaded(self, node: SyntaxNode, child: SyntaxNode, value: str) -> str:
         """The value of a class object; C++ copies volatile ones only element by element."""

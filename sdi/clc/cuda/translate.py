@@ -60,8 +60,12 @@ def translate(text: str, options: Sequence[str]) -> CudaProgram:
     return emit(tree)
 
 
-def nvrtc_options(options: Sequence[str], contracts: bool, is_flat: bool = False) -> tuple[str, ...]:
-    """NVRTC's options for ``options`` of clBuildProgram; ``is_flat``: for grids launched in x alone.
+def nvrtc_options(
+    options: Sequence[str], contracts: bool, is_flat: bool = False, filters: bool = False
+) -> tuple[str, ...]:
+    """NVRTC's options for ``options`` of clBuildProgram.
+
+    ``is_flat``: for grids launched in x alone.  ``filters``: for images that no texture filters.
 
     OpenCL C contracts ``a * b + c`` unless a pragma forbids it, and allows 2.5 ULP for division and 3 for
     square root of floats unless correct rounding is asked for.
@@ -71,6 +75,8 @@ def nvrtc_options(options: Sequence[str], contracts: bool, is_flat: bool = False
         found += ["--prec-div=false", "--prec-sqrt=false"]
     if is_flat:
         found.append("-D_CL_FLAT")
+    if filters:
+        found.append("-D_CL_FILTERS")
     for option in options:
         found += _OPTIONS.get(option, ())
     if not contracts and "-cl-fast-relaxed-math" not in options and "-cl-mad-enable" not in options:

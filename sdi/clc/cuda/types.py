@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Type
-from sdi.wire.opencl import IMAGE_TYPES
+from sdi.wire.opencl import IMAGE_TYPES, Addressing, Filter
 
 _SCALARS = {
     "bool": "bool",
@@ -47,6 +47,7 @@ RESERVED = frozenset(_WORDS.split())
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")
+_BITS = re.compile(r"[\d\s|+()]*\d[\d\s|+()]*")
 
 
 class UnknownConstruct(Exception):
@@ -75,6 +76,16 @@ def in_ascii(literal: str) -> str:
 def in_unicode(source: str) -> str:
     """A name in a tree's text, where each character is a byte, as declarations have it."""
     return source.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+def samplers_of(value: str) -> set[int]:
+    """What a number may be that is written so and becomes a sampler: its bits, or those of every sampler."""
+    if _BITS.fullmatch(value):
+        bits = 0
+        for number in re.findall(r"\d+", value):
+            bits |= int(number)
+        return {bits}
+    return {normalized | each.bits | Filter.LINEAR.bits for normalized in (0, 1) for each in Addressing}
 
 
 def unqualified(found: Type) -> str:

@@ -61,16 +61,23 @@ class Kept:
 
     pycuda frees an object only where its context is on the thread's stack, and whoever keeps a ticket, an
     exception or a kernel may let the last reference go anywhere.  ``streams`` are used again; ``modules``
-    are freed with the next build.
+    are freed with the next build, ``textures``, by their handles, when the next ones are made.
     """
 
     streams: list[Stream] = field(default_factory=list)
     modules: list[CudaModule] = field(default_factory=list)
+    textures: list[int] = field(default_factory=list)
 
     def unload(self) -> None:
         """Unload what is not used any more.  The context is current."""
         while self.modules:
             self.modules.pop().unload()
+        self.unload_textures()
+
+    def unload_textures(self) -> None:
+        """Of what is not used any more, texture objects alone."""
+        while self.textures:
+            cuda_driver.quick().cuTexObjectDestroy(self.textures.pop())
 
 
 @functools.cache
@@ -82,7 +89,7 @@ def _kept(ordinal: int) -> Kept:
 
 def _free_kept(ordinal: int, kept: Kept) -> None:
     """Before the interpreter goes, when destructors would find no context."""
-    if not (kept.streams or kept.modules):
+    if not (kept.streams or kept.modules or kept.textures):
         return
     with contextlib.suppress(drv.Error):  # of a lost GPU, which has nothing left to free
         _primary_context(ordinal).push()

@@ -114,6 +114,8 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
         for call in (lib.cuStreamWaitValue32_v2, lib.cuStreamWriteValue32_v2):
             call.argtypes = [handle, address, ctypes.c_uint32, ctypes.c_uint]
     long = ctypes.c_uint64
+    lib.cuTexObjectCreate.argtypes = [ctypes.POINTER(long), handle, handle, handle]
+    lib.cuTexObjectDestroy.argtypes = [long]
     lib.cuMemGetAllocationGranularity.argtypes = [ctypes.POINTER(size), handle, ctypes.c_int]
     lib.cuMemAddressReserve.argtypes = [ctypes.POINTER(long), size, size, address, long]
     lib.cuMemAddressFree.argtypes = [address, size]

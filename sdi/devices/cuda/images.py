@@ -7,11 +7,13 @@ so, or a check wants a copy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from sdi.devices.cuda.driver import MAX_PITCH, copy_pitched
 from sdi.devices.cuda.memory import CudaBuffer, check_range
+from sdi.devices.cuda.textures import NO_TEXTURES
 from sdi.devices.image import CHANNELS, STORED, ImageShape, LinearImage, Sampler, Slabs
 from sdi.wire.kernels import CUDA_IMAGE
 from sdi.wire.layout import layout
@@ -25,6 +27,22 @@ _FLOATING = (
 _BYTES = tuple(data_type for data_type, stored in STORED.items() if stored in ("i1", "u1"))
 _ALL_USES = (1 << 24) - 1
 _PITCH_MAX = (1 << 32) - 1
+
+
+def _picks(order: int) -> int:
+    """``CUDA_IMAGE.picks``."""
+    channels = CHANNELS[order]
+    is_gray = order in (ChannelOrder.INTENSITY, ChannelOrder.LUMINANCE)
+    opaque = 4 if "a" in channels or order == ChannelOrder.INTENSITY else 5
+    found = [0] * 3 if is_gray else [channels.find(each) for each in "rgb"]
+    found.append(0 if order == ChannelOrder.INTENSITY else channels.find("a"))
+    missing = (4, 4, 4, opaque)
+    return sum(
+        (at if at >= 0 else none) << 4 * n for n, (at, none) in enumerate(zip(found, missing, strict=True))
+    )
+
+
+_PICKS = {order: _picks(order) for order in CHANNELS}
 
 
 def image_formats() -> dict[tuple[int, int], int]:
@@ -51,17 +69,20 @@ class CudaImage:
     def description(self) -> bytes:
         """``CUDA_IMAGE``.  Raises ValueError for rows that it can't describe."""
         row_nbytes = self.shape.row_nbytes
-        return _description(self.buffer.address, self.shape, row_nbytes, row_nbytes * self.shape.rows)
+        pitches = row_nbytes, row_nbytes * self.shape.rows
+        return _description(self.buffer.address, self.shape, *pitches, NO_TEXTURES)
 
 
-def linear_description(image: LinearImage) -> bytes:
+def linear_description(image: LinearImage, textures: Sequence[int] = NO_TEXTURES) -> bytes:
     """The same of pixels that lie in a buffer."""
     shape, buffer = image.shape, cast(CudaBuffer, image.buffer)
     address = (buffer.address + image.offset) % (1 << 64)
-    return _description(address, shape, shape.row_pitch, shape.plane_pitch)
+    return _description(address, shape, shape.row_pitch, shape.plane_pitch, textures)
 
 
-def _description(address: int, shape: ImageShape, row_pitch: int, plane_pitch: int) -> bytes:
+def _description(
+    address: int, shape: ImageShape, row_pitch: int, plane_pitch: int, textures: Sequence[int]
+) -> bytes:
     if shape.rows > 1 and row_pitch > _PITCH_MAX:
         raise ValueError(f"an image with rows of {row_pitch} bytes")
     return _DESCRIPTION.pack(
@@ -71,13 +92,15 @@ def _description(address: int, shape: ImageShape, row_pitch: int, plane_pitch: i
         *(shape.width, shape.rows, shape.planes),
         (shape.order & 255) << 12 | (shape.data_type & 255) << 4 | len(CHANNELS[shape.order]),
         shape.pixel_nbytes,
+        _PICKS[shape.order],
+        *textures,
+        0,
     )
 
 
-def sampler_bits(sampler: Sampler) -> bytes:
+def sampler_bits(sampler: Sampler) -> int:
     """A sampler as kernels have it: the bits of CLK_NORMALIZED_COORDS_..., CLK_ADDRESS_..., CLK_FILTER_..."""
-    bits = int(sampler.normalized) | Addressing(sampler.addressing).bits | Filter(sampler.filter).bits
-    return bits.to_bytes(4, "little")
+    return int(sampler.normalized) | Addressing(sampler.addressing).bits | Filter(sampler.filter).bits
 
 
 def copy_pixels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sdi.clc import launch
 from sdi.clc.cuda.emit import LOCAL_ALIGNMENT
@@ -11,12 +11,15 @@ from sdi.clc.cuda.translate import CudaKernel, ParameterKind
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.cuda.images import CudaImage, linear_description, sampler_bits
 from sdi.devices.cuda.memory import CudaBuffer
+from sdi.devices.cuda.textures import NO_TEXTURES
 from sdi.devices.image import LinearImage, Sampler
 from sdi.ndrange import Int3
 from sdi.wire.kernels import CUDA_GRID
 from sdi.wire.layout import layout
+from sdi.wire.opencl import Filter
 
 _GRID = layout(CUDA_GRID)
+_NONE: Mapping[int, Sequence[int]] = {}
 MAX_GRID_Y, MAX_GRID_X = 65_535, (1 << 31) - 1
 
 Offsets = tuple[Int3, Int3]
@@ -31,10 +34,25 @@ def offsets_of(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> Offset
     return launch.offsets_of(hidden)
 
 
-def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> tuple[bytes, int]:
+def filtered_images(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> dict[int, set[int]]:
+    """Images that textures can filter, by argument: the bits of the samplers that may be used with each."""
+    given = [sampler_bits(each) for each in arguments if isinstance(each, Sampler)]
+    linear = {bits for bits in given if bits & Filter.LINEAR.bits}
+    pairs = zip(kernel.parameters, arguments, strict=False)
+    return {
+        number: found
+        for number, (parameter, _) in enumerate(pairs)
+        if parameter.samplers is not None and (found := linear | parameter.samplers)
+    }
+
+
+def parameter_block(
+    kernel: CudaKernel, arguments: Sequence[BoundArgument], textures: Mapping[int, Sequence[int]] = _NONE
+) -> tuple[bytes, int]:
     """(parameters with their padding, up to the grid; bytes of dynamic shared memory).
 
-    Raises ValueError for an argument that is not what the kernel declares.
+    ``textures``: by argument, see ``Textures.find``.  Raises ValueError for an argument that is not what the
+    kernel declares.
     """
     if len(arguments) != len(kernel.parameters):
         raise ValueError(f"{kernel.name}: {len(arguments)} arguments for {len(kernel.parameters)}")
@@ -59,9 +77,9 @@ def parameter_block(kernel: CudaKernel, arguments: Sequence[BoundArgument]) -> t
             case ParameterKind.IMAGE, CudaImage():
                 block += own.description()
             case ParameterKind.IMAGE, LinearImage():
-                block += linear_description(own)
+                block += linear_description(own, textures.get(number, NO_TEXTURES))
             case ParameterKind.SAMPLER, Sampler():
-                block += sampler_bits(own)
+                block += sampler_bits(own).to_bytes(4, "little")
             case ParameterKind.POINTER, CudaBuffer():
                 address = own.address - next(shifts, 0)
                 block += (address % (1 << 64)).to_bytes(8, "little")

@@ -19,11 +19,20 @@ from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import drv
 from sdi.devices.cuda.fetch import FETCH_TEXT
 from sdi.devices.cuda.gpu import RESERVED_NBYTES
-from sdi.devices.cuda.launch import MAX_GRID_X, Offsets, offsets_of, packed, parameter_block, places_of
+from sdi.devices.cuda.launch import (
+    MAX_GRID_X,
+    Offsets,
+    filtered_images,
+    offsets_of,
+    packed,
+    parameter_block,
+    places_of,
+)
 from sdi.devices.cuda.module import CudaFunction, CudaModule
 from sdi.devices.cuda.nvrtc import cached
 from sdi.devices.cuda.printing import PrintBuffer
 from sdi.devices.cuda.spread import Units, spread_nbytes
+from sdi.devices.cuda.textures import Textures
 from sdi.devices.cuda.translated import compiled, translated
 from sdi.devices.native import NativeLaunch
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
@@ -60,7 +69,7 @@ class CudaMemberProgram:
     kernels: dict[str, CudaKernel]
     too_large: dict[str, int]
     functions: dict[str, CudaFunction] = field(default_factory=dict)
-    flat: CudaMemberProgram | None = None
+    others: dict[tuple[bool, bool], CudaMemberProgram] = field(default_factory=dict)
 
 
 Start = Callable[[], None]
@@ -71,7 +80,8 @@ class CudaBoundKernel:
     """``parameters``: the block, less the grid at its end; ``offsets``: of groups and of global ids.
 
     ``prints``: it may print; then a launch blocks.  ``error``: why it can't be launched.  ``last``: groups,
-    local size, dimensions and start of the last launch.
+    local size, dimensions and start of the last launch.  ``textures``: those that the parameters name;
+    ``filters``: there are none, and it has to filter images itself.
     """
 
     program: CudaMemberProgram
@@ -82,6 +92,8 @@ class CudaBoundKernel:
     prints: bool
     error: Exception | None = None
     last: tuple[Int3, Int3, int, Start] | None = None
+    textures: object = None
+    filters: bool = False
 
 
 class CudaPrograms:
@@ -97,6 +109,7 @@ class CudaPrograms:
         self._fetchers: Final[dict[str, CudaFunction | None]] = {}
         self._unit: Units | None = None
         self._printed: Final = PrintBuffer(context, name)
+        self._textures: Final = Textures(context, name)
 
     def close(self) -> None:
         """Forget what was built for the member itself.  The context is on pycuda's stack."""
@@ -108,10 +121,29 @@ class CudaPrograms:
 
     def build(self, text: str, options: Sequence[str]) -> CudaMemberProgram:
         """``text``: OpenCL C.  Raises BuildError."""
-        return self._load(translated(text, tuple(options)), tuple(options), is_flat=False)
+        return self._load(translated(text, tuple(options)), tuple(options))
 
-    def _load(self, translated: CudaProgram, options: tuple[str, ...], is_flat: bool) -> CudaMemberProgram:
-        words = nvrtc_options(options, translated.contracts, is_flat)
+    def _compiled_for(self, program: CudaMemberProgram, is_flat: bool, filters: bool) -> CudaMemberProgram:
+        """Another kind of the same, see ``nvrtc_options``.  Raises BuildError, DeviceFailed.
+
+        Rare enough to compile when the first such launch comes, which then takes its time.
+        """
+        if not (is_flat or filters):
+            return program
+        found = program.others.get((is_flat, filters))
+        if found is None:
+            found = self._load(program.translated, program.options, is_flat, filters)
+            program.others[is_flat, filters] = found
+        return found
+
+    def _load(
+        self,
+        translated: CudaProgram,
+        options: tuple[str, ...],
+        is_flat: bool = False,
+        filters: bool = False,
+    ) -> CudaMemberProgram:
+        words = nvrtc_options(options, translated.contracts, is_flat, filters)
         code, too_large = compiled(translated, words, self._capability)
         try:
             with self._context.pushed():
@@ -166,12 +198,27 @@ class CudaPrograms:
     ) -> CudaBoundKernel:
         """Arguments that don't fit fail the launch."""
         self.function(own, kernel)
+        filtered = filtered_images(own.kernels[kernel], arguments)
+        textures = self._textures.find(arguments, filtered) if filtered else {}
+        handles = {
+            number: [each.handle if each is not None else 0 for each in some]
+            for number, some in (textures or {}).items()
+        }
         try:
-            parameters, shared_nbytes = parameter_block(own.kernels[kernel], arguments)
+            parameters, shared_nbytes = parameter_block(own.kernels[kernel], arguments, handles)
         except ValueError as cause:
             return CudaBoundKernel(own, kernel, b"", 0, offsets_of(own.kernels[kernel], ()), False, cause)
-        offsets = offsets_of(own.kernels[kernel], arguments)
-        return CudaBoundKernel(own, kernel, parameters, shared_nbytes, offsets, own.kernels[kernel].prints)
+        offsets, prints = offsets_of(own.kernels[kernel], arguments), own.kernels[kernel].prints
+        return CudaBoundKernel(
+            own,
+            kernel,
+            parameters,
+            shared_nbytes,
+            offsets,
+            prints,
+            textures=textures,
+            filters=textures is None,
+        )
 
     def start_of(
         self, bound: CudaBoundKernel, stream: Stream, groups: Int3, local_size: Int3, work_dim: int
@@ -182,11 +229,8 @@ class CudaPrograms:
         if grid[0] > MAX_GRID_X:
             error = error or ValueError(f"{groups} work-groups are more than a grid can have")
         try:
-            if error is None and grid != groups:
-                # Rare enough to compile when the first such launch comes, which then takes its time.
-                if program.flat is None:
-                    program.flat = self._load(program.translated, program.options, is_flat=True)
-                program = program.flat
+            if error is None:
+                program = self._compiled_for(program, grid != groups, bound.filters)
             function = self.function(program, bound.kernel)
             if bound.shared_nbytes > SHARED_NBYTES:
                 with self._context.pushed():
@@ -209,8 +253,10 @@ class CudaPrograms:
         grid, parameters = packed(bound.parameters, bound.offsets, groups, local_size, work_dim)
         if bound.error is not None or bound.prints or grid != groups:
             return None
+        if bound.filters and (False, True) not in program.others:
+            return None
         kernel = program.kernels[bound.kernel]
-        function = self.function(program, bound.kernel)
+        function = self.function(program.others[False, True] if bound.filters else program, bound.kernel)
         spread = self._spread_nbytes(function, bound, prod(groups), prod(local_size)) if others else 0
         return NativeLaunch(
             function.handle,

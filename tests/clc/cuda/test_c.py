@@ -83,6 +83,11 @@ CASES = {
     "universal character names": kernel(
         "o[g] = gr\\u00f6\\u00dfer(g);", "int größer(int a) { return a + 1; }"
     ),
+    "pointers that lose their const": kernel(
+        """int4 own = v[g]; const int4 *q = &own; const int many[3] = { 1, 2, 3 };
+        global const int *r = o; o[g] = first(q) + second(r, many); { int *w = many; o[g] += *w; }""",
+        "int first(int4 *p) { return p->x; } int second(global int *p, int *q) { return p[0] + q[1]; }",
+    ),
     "a name with a dollar": kernel("int a$b = g; o[g] = a$b;"),
 }  # fmt: skip
 
