@@ -71,6 +71,7 @@ struct sdi_limits {
     bool non_uniform;
     bool images;
     size_t image2d[2], image3d[3], image_layers, image_buffer;
+    size_t image_row_align; /* rows of 2D images begin at multiples of so many bytes, a power of two */
 };
 
 struct sdi_session {

@@ -130,6 +130,8 @@ static void read_limits(cl_uint device, struct sdi_limits *limits)
         limits->image3d[i] = number(device, CL_DEVICE_IMAGE3D_MAX_WIDTH + i, 0);
     limits->image_layers = number(device, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, 0);
     limits->image_buffer = number(device, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, 0);
+    /* GPUs filter only such rows where they lie (sdi/devices/cuda/textures.py). */
+    limits->image_row_align = limits->type & CL_DEVICE_TYPE_GPU ? 32 : 1;
     size_t nbytes;
     const void *sizes = sdi_fact(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, &nbytes);
     for (int i = 0; i < 3; i++)

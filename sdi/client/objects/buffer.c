@@ -327,7 +327,7 @@ cl_int sdi_clGetMemObjectInfo(cl_mem buffer, cl_uint param, size_t size, void *v
     case CL_MEM_FLAGS:
         SDI_ANSWER(cl_ulong, buffer->flags);
     case CL_MEM_SIZE:
-        SDI_ANSWER(size_t, buffer->nbytes);
+        SDI_ANSWER(size_t, buffer->image ? buffer->image->told_nbytes : buffer->nbytes);
     case CL_MEM_HOST_PTR:
         SDI_ANSWER(void *, buffer->host_ptr);
     case CL_MEM_MAP_COUNT:

@@ -50,6 +50,7 @@ static void widen(struct sdi_limits *limits, const struct sdi_limits *by)
         limits->image3d[i] = SDI_MAX(limits->image3d[i], by->image3d[i]);
     limits->image_layers = SDI_MAX(limits->image_layers, by->image_layers);
     limits->image_buffer = SDI_MAX(limits->image_buffer, by->image_buffer);
+    limits->image_row_align = SDI_MAX(limits->image_row_align, by->image_row_align);
 }
 
 static void set_devices(cl_context context, cl_device_id *own, cl_uint num, const cl_device_id *devices)

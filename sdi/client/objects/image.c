@@ -141,8 +141,9 @@ static cl_int check_format(struct format format)
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
-/* The pitches in bytes; false when given ones are too small or no multiples, or a number overflows. */
-static bool set_pitches(struct sdi_image *image, size_t row_pitch, size_t slice_pitch, size_t *nbytes)
+/* The pitches in bytes; false when given ones are too small or no multiples, or a number overflows.  `align`: rows of a 2D
+ * image begin at multiples of it, whatever was given. */
+static bool set_pitches(struct sdi_image *image, size_t row_pitch, size_t slice_pitch, size_t align, size_t *nbytes)
 {
     cl_uint type = image->type;
     bool is_line_array = type == CL_MEM_OBJECT_IMAGE1D_ARRAY;
@@ -151,8 +152,15 @@ static bool set_pitches(struct sdi_image *image, size_t row_pitch, size_t slice_
     if (__builtin_mul_overflow(image->region[0], image->pixel_nbytes, &least_row))
         return false;
     row_pitch = row_pitch ? row_pitch : least_row;
-    if (row_pitch < least_row || row_pitch % image->pixel_nbytes
-        || __builtin_mul_overflow(row_pitch, rows, &least_slice))
+    if (row_pitch < least_row || row_pitch % image->pixel_nbytes)
+        return false;
+    image->told_pitch = row_pitch;
+    if (type == CL_MEM_OBJECT_IMAGE2D && align > 1) {
+        if (least_row > SIZE_MAX - align)
+            return false;
+        row_pitch = (least_row + align - 1) & ~(align - 1);
+    }
+    if (__builtin_mul_overflow(row_pitch, rows, &least_slice))
         return false;
     if (slice_pitch && has_slices && (slice_pitch < least_slice || slice_pitch % row_pitch))
         return false;
@@ -164,7 +172,10 @@ static bool set_pitches(struct sdi_image *image, size_t row_pitch, size_t slice_
         image->plane = slice_pitch;
     else if (__builtin_mul_overflow(slice_pitch, image->region[1], &image->plane))
         return false;
-    return !__builtin_mul_overflow(image->plane, image->region[2], nbytes);
+    if (__builtin_mul_overflow(image->plane, image->region[2], nbytes))
+        return false;
+    image->told_nbytes = *nbytes - (row_pitch - image->told_pitch) * (is_line_array ? 0 : image->region[1]);
+    return true;
 }
 
 /* Fills in what the descriptor says; its sizes must be valid. */
@@ -290,7 +301,8 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
         return sdi_fail(errcode_ret, CL_IMAGE_FORMAT_NOT_SUPPORTED);
     if (shape.source && given->row_pitch % shape.pixel_nbytes)
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
-    if (!set_pitches(&shape, given->row_pitch, given->slice_pitch, &nbytes))
+    size_t align = shape.source || flags & CL_MEM_USE_HOST_PTR ? 1 : context->limits.image_row_align;
+    if (!set_pitches(&shape, given->row_pitch, given->slice_pitch, align, &nbytes))
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_DESCRIPTOR);
     if (nbytes > context->limits.max_alloc_nbytes || (shape.source && nbytes > shape.source->nbytes))
         return sdi_fail(errcode_ret, CL_INVALID_IMAGE_SIZE);
@@ -298,7 +310,19 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
     if (!image)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
     *image = shape;
-    cl_mem object = make(context, flags, image, nbytes, host_ptr, errcode_ret);
+    char *laid_out = NULL;
+    if (host_ptr && shape.row_pitch != shape.told_pitch) {
+        laid_out = calloc(1, nbytes);
+        if (!laid_out) {
+            free(image);
+            return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
+        }
+        for (size_t y = 0; y < shape.region[1]; y++)
+            memcpy(laid_out + y * shape.row_pitch, (const char *)host_ptr + y * shape.told_pitch,
+                   shape.region[0] * shape.pixel_nbytes);
+    }
+    cl_mem object = make(context, flags, image, nbytes, laid_out ? laid_out : host_ptr, errcode_ret);
+    free(laid_out);
     if (!object)
         free(image);
     else
@@ -387,7 +411,7 @@ cl_int sdi_clGetImageInfo(cl_mem object, cl_uint param, size_t size, void *value
     case CL_IMAGE_ELEMENT_SIZE:
         SDI_ANSWER(size_t, image->pixel_nbytes);
     case CL_IMAGE_ROW_PITCH:
-        SDI_ANSWER(size_t, image->row_pitch);
+        SDI_ANSWER(size_t, image->told_pitch);
     case CL_IMAGE_SLICE_PITCH:
         SDI_ANSWER(size_t, image->slice_pitch);
     case CL_IMAGE_WIDTH:

@@ -33,7 +33,8 @@ struct sdi_image {
     cl_uint type, order, data_type;
     size_t pixel_nbytes;
     size_t region[3], row, plane; /* bytes from row to row, from plane to plane */
-    size_t width, height, depth, layers, row_pitch, slice_pitch;
+    size_t width, height, depth, layers, told_pitch, slice_pitch, told_nbytes;
+    size_t row_pitch; /* what mappings have */
     cl_mem source; /* the buffer it was made from, held; or NULL */
 };
 

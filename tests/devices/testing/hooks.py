@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sdi.devices.base import Device
 from sdi.devices.discover import register
+from sdi.wire.opencl import DeviceType
 
 ROOT = str(Path(__file__).resolve().parents[3])
 if ROOT not in sys.path:  # in a service, which has no other folders than Python's own
@@ -37,7 +38,8 @@ def hooks(
     ``faulty``: a member and the kernel whose launches fail there; ``slowed``: a member and how many times as
     long its launches take; ``lost``: a member and how many operations it does before it is lost; ``signals``:
     members of processes of a machine wait for each other's signals; ``late``: the member that is late;
-    ``pooled``: all have memory together; ``copies``: kernels use opaque copies of images.
+    ``pooled``: all have memory together; ``copies``: kernels use opaque copies of images, whose rows the
+    application's library lays out as it does for GPUs.
     """
     given = {"faulty": faulty, "slowed": slowed, "lost": lost}
     words = [f"{name}={of[0]}:{of[1]}" for name, of in given.items() if of is not None]
@@ -54,7 +56,8 @@ def wrap(member: Device, number: int, what: str) -> Device:
         if name == "signals":
             member = StreamedDevice(member) if member.signals is None else member
         elif name == "copies":
-            member.capabilities = replace(member.capabilities, has_linear_images=False)
+            kind = replace(member.capabilities.kind, device_type=DeviceType.GPU)
+            member.capabilities = replace(member.capabilities, has_linear_images=False, kind=kind)
         elif int(of) != number:
             continue
         elif name == "pooled":
