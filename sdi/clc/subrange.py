@@ -50,6 +50,9 @@ _ACCESSORS = {
     ),
 }
 _NAME = re.compile(r"[\w$\x80-\xff]+")
+_CONTRACTION = re.compile(
+    r"(?:(?:\s|#\s*line[^\n]*\n|#\s*\d[^\n]*\n)*#\s*pragma[^\n]*\b(?:FP_CONTRACT|fp_contract|clang\s+fp)\b[^\n]*\n)+"
+)
 _POINTER = "const __sdi_geometry *__sdi_range"
 
 
@@ -228,6 +231,8 @@ class SubrangeEmitter:
                 statements.append(self._unshift(parameter, number))
         if statements:
             inside = body.begin + (2 if self.text.startswith("<%", body.begin) else 1)
+            if match := _CONTRACTION.match(self.text, inside):  # which no statement may stand before
+                inside = match.end()
             self.edits.append(Edit(inside, inside, " " + " ".join(statements)))
 
     def _unshift(self, parameter: SyntaxNode, number: int) -> str:

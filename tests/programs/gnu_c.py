@@ -13,6 +13,7 @@ KERNELS: dict[str, str] = {
     "gc_either": "split",
     "gc_hidden": "split",
     "gc_größen": "split",
+    "gc_loose": "split",
 }
 ITEMS = 96
 
@@ -114,12 +115,62 @@ __kernel void gc_größen(__global int *ausgänge, __constant int *λ)
 übrig:
     ausgänge[größe] = maß.länge + groß + ÜBRIG + sizeof("größe");
 }
+
+__constant float least = -INFINITY;
+__constant float scale = 256.0f;
+static const __constant float part = 16.0f / scale, tiny = 1e-50, parts[2] = { 16.0f / scale, INFINITY };
+__constant int wrapped = 2147483647 + 1, table[1] = { 5 };
+__constant char letters[3] = "abc";
+_Static_assert(sizeof(int) == 4, "int");
+struct mode { enum { FIRST, SECOND = 5 } kind; int more; };
+int __attribute__((overloadable)) of(__global const int *p) { return p[0]; }
+int __attribute__((overloadable)) of(__local int *p) { return p[0] * 10; }
+int __attribute__((overloadable)) of(__constant int *p) { return p[0] * 100; }
+int next_of(int *p) { return p[1]; }
+__kernel void gc_loose(__global int *out, __global const int *numbers, __global int4 *wide)
+{
+    #pragma OPENCL FP_CONTRACT OFF
+    int i = get_global_id(0);
+    __local int shared[1];
+    shared[0] = 4;
+    const int own[2] = { i, 2 * i };
+    struct mode mode = { SECOND, 1 };
+    int sum = next_of(own) + of(numbers) + of(shared) + of(table) + mode.kind + letters[i % 3];
+    for (int k = 0; k < 3; k++) { float k = 2.5f; sum += (int)(k * 2); }
+    sum += (least < -1e38f) + (int)(part * 1024) + (tiny == 0) + (parts[0] == part) + (parts[1] > 1e38f);
+    sum += wrapped < 0;
+    int4 pieces[2] = { 3, 4 }, both[1][2] = { 5, 6 };
+    sum += pieces[i & 1].y + both[0][1].w;
+    __global const void *at = numbers;
+    at = at + 4 * (i & 3);
+    sum += *(__global const int *)at;
+    at++;
+    at += 3;
+    sum += *(__global const int *)at + (int)(at - (__global const void *)numbers);
+    switch (i & 3) {
+    case 0:
+        sum += 7;
+        __attribute__((fallthrough));
+    case 1:;
+        int2 both = (int2)(i, 1);
+        sum += both.x + both.y;
+        break;
+    default:
+        break;
+    }
+    out[i] = sum;
+    if (i & 1)
+        goto end;
+    int4 v = (int4)(i);
+    wide[i] = v * 2;
+end:;
+}
 """
 
 
 def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     """Each kernel on 96 items, against the same on the host."""
-    prototypes, parameters, expressions, jumps, either, hidden, sizes = kernels(
+    prototypes, parameters, expressions, jumps, either, hidden, sizes, loose = kernels(
         ctx, SOURCE, *KERNELS, options=["-w"]
     )
     empty, four = np.zeros(ITEMS, np.int32), np.zeros((ITEMS, 4), np.int32)
@@ -163,4 +214,13 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     table = np.array([1, 10, 100, 1000], np.int32)
     added = np.where(i & 1, 0, 2 * table[i & 3])
     launch("sizes", sizes, 3 * i + added + 3 + 4 + 8, to_device(ctx, table))
+    numbers = 3 * np.arange(8, dtype=np.int32) + 2
+    total = 2 * i + 2 + 40 + 500 + 5 + np.frombuffer(b"abc", np.uint8)[i % 3] + 15 + 1 + 64 + 4
+    total += numbers[i & 3] + numbers[(i & 3) + 1] + 4 * ((i & 3) + 1)
+    total += 3 + (i & 1) + 6
+    total += np.where(i & 3 == 0, 7, 0) + np.where(i & 3 < 2, i + 1, 0)
+    wide = to_device(ctx, four)
+    launch("loose", loose, total, to_device(ctx, numbers), wide)
+    outputs["jumped over"] = to_host(queue, wide, four)
+    same(outputs["jumped over"], np.where(i & 1, 0, 2 * i)[:, None].repeat(4, 1), "what is jumped over")
     return outputs

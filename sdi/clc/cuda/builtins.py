@@ -38,6 +38,16 @@ _LOAD = re.compile(r"(?P<how>vload|vloada_half|vload_half)(?P<count>2|3|4|8|16|)
 _STORE = re.compile(
     r"(?P<how>vstore|vstorea_half|vstore_half)(?P<count>2|3|4|8|16|)(_(?P<mode>rte|rtz|rtp|rtn))?\Z"
 )
+_OF_CLANG = {
+    "__builtin_assume": "__builtin_assume",
+    "__builtin_unreachable": "__builtin_unreachable",
+    "__builtin_constant_p": "__builtin_constant_p",
+    "__builtin_trap": "__trap",
+    "__builtin_memcpy": "memcpy",
+    "__builtin_memset": "memset",
+}
+"""clang's functions that NVRTC has too."""
+_MATH_OF_CLANG = re.compile(r"__builtin_([a-z0-9]+?)f?\Z")
 _AS = re.compile(r"as_[a-z_]+\d*\Z")
 
 NATIVE_GEOMETRY = GEOMETRY_FUNCTIONS - {"get_global_offset", "get_enqueued_local_size"}
@@ -116,6 +126,10 @@ def builtin(name: str) -> Builtin | None:
         if match["how"] == "vstore":
             return Builtin("_cl_vstore")
         return Builtin(f"_cl_{match['how']}", (_ROUNDINGS[match["mode"] or "rte"],))
+    if name in _OF_CLANG:
+        return Builtin(_OF_CLANG[name])
+    if (match := _MATH_OF_CLANG.match(name)) and match[1] in _functions():
+        return Builtin(f"_cl_{match[1]}")
     plain = name.removesuffix("_explicit")
     if plain.startswith("atom_"):
         plain = f"atomic_{plain.removeprefix('atom_')}"

@@ -143,10 +143,6 @@ _CL float _cl_nan(unsigned n) { return __uint_as_float(0x7fc00000u | (n & 0x3fff
 _CL double _cl_nan(unsigned long n) { return __longlong_as_double(0x7ff8000000000000l | (n & 0x7fffffffffffful)); }
 _CL _cl_half _cl_nan(unsigned short n) { return __builtin_bit_cast(_cl_half, (unsigned short)(0x7e00 | (n & 0x1ff))); }
 _CL_EACH1(_cl_nan)
-_CL float _cl___builtin_inff() { return __int_as_float(0x7f800000); }
-_CL float _cl___builtin_huge_valf() { return __int_as_float(0x7f800000); }
-_CL double _cl___builtin_huge_val() { return __longlong_as_double(0x7ff0000000000000l); }
-_CL float _cl___builtin_nanf(const char *) { return __int_as_float(0x7fc00000); }
 
 // Functions with a second result.
 #define _CL_OUT(name, P) \

@@ -15,7 +15,7 @@ from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, PRINT_HEADER, header_part, header_text
 from sdi.clc.cuda.expressions import GRID, ExpressionWriter
 from sdi.clc.cuda.records import Records
-from sdi.clc.cuda.statements import StatementWriter, space_of
+from sdi.clc.cuda.statements import StatementWriter, is_assertion, space_of
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name, unqualified
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Type, callee_of
@@ -130,6 +130,7 @@ class _Emitter:
         self.statements = StatementWriter(program, self.types, self.expressions, lines)
         bodies = [f.body for f in functions.values() if f.body is not None]
         self.may_be_too_large = sum(map(_local_nbytes, bodies)) > SHARED_NBYTES
+        self.expressions.names = self._names()
         self.called = {reference.declaration for each in calls.values() for reference in each}
 
     def emit(self) -> CudaProgram:
@@ -150,6 +151,19 @@ class _Emitter:
         formats = tuple(self.expressions.printing.formats)
         header = header_text() + (header_part(PRINT_HEADER) if formats else "")
         return CudaProgram(header + "".join(parts), kernels, self.expressions.contracts, formats)
+
+    def _names(self) -> dict[int, str]:
+        """Names of functions that would be the same for C++ as others, which differ in address spaces."""
+        seen: dict[tuple[str, ...], int] = {}
+        found: dict[int, str] = {}
+        for key, function in self.tree.functions.items():
+            if function.body is None:
+                continue
+            types = [self.types.value(p.type, p) for p in function.parameters]
+            number = seen[function.name, *types] = seen.get((function.name, *types), -1) + 1
+            if number:
+                found[key] = f"_cl_other{number}_{safe_name(function.name)}"
+        return found
 
     def _needing_geometry(self, calls: Mapping[int, Sequence[SyntaxNode]]) -> set[int]:
         """Functions that ask for the native geometry or call one that does."""
@@ -179,7 +193,8 @@ class _Emitter:
             case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL | NodeKind.ENUM_DECL | NodeKind.TYPEDEF_DECL:
                 return ""
             case _:
-                if self.tree.source(node).strip() in (";", ""):
+                source = self.tree.source(node).strip()
+                if source in (";", "") or is_assertion(source):
                     return ""
                 raise UnknownConstruct(node, f"'{self.tree.source(node)[:40]}'")
 
@@ -211,7 +226,8 @@ class _Emitter:
         inline = "__forceinline__"
         if any("noinline" in self.tree.source(a) for a in function.attributes):
             inline = "__noinline__"
-        return f"static __device__ {inline} {result} {safe_name(node.name)}({', '.join(parameters)})"
+        name = self.expressions.function_name(node)
+        return f"static __device__ {inline} {result} {name}({', '.join(parameters)})"
 
     def _entry(self, function: Function) -> str:
         parameters: list[str] = []

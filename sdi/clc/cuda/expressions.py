@@ -7,19 +7,21 @@ clang's implicit conversions are in the tree and become casts: C++ then has noth
 from __future__ import annotations
 
 import functools
+import math
 import re
+import struct
 from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, Builtin, builtin, constant_of
 from sdi.clc.cuda.contraction import fused, may_contract, subtracted
+from sdi.clc.cuda.initialisers import InitialiserWriter
 from sdi.clc.cuda.printf import Printing
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import (
     TypeNames,
     UnknownConstruct,
     in_ascii,
-    in_unicode,
     is_scalar,
     safe_name,
     samplers_of,
@@ -76,10 +78,15 @@ def component_indices(name: str, count: int) -> tuple[int, ...] | None:
     return found if max(found) < count else None
 
 
+def _is_void_pointer(found: Type) -> bool:
+    return found.form is Form.POINTER and found.element is not None and found.element.form is Form.VOID
+
+
 class ExpressionWriter:
     """Writes the expressions of one program.  Owned by: the thread of the build.
 
-    ``samplers``: the bits of those that the expressions so far name.
+    ``samplers``: the bits of those that the expressions so far name.  ``names``: of functions that go by
+    another one here, by declaration.  ``in_constant``: what is written must be known at compile time.
     """
 
     def __init__(
@@ -93,9 +100,11 @@ class ExpressionWriter:
         self.tree = program.tree
         self.types = types
         self.needing = needing
-        self.fields = fields
+        self.initialisers = InitialiserWriter(types, fields, self, self._source)
         self.printing = Printing()
         self.samplers: set[int] = set()
+        self.names: dict[int, str] = {}
+        self.in_constant = False
         self.statement: Callable[[SyntaxNode], str] | None = None
         self.contracts = may_contract(self.tree.text)
 
@@ -121,7 +130,7 @@ class ExpressionWriter:
             case NodeKind.COMPOUND_LITERAL:
                 return self._compound_literal(node, operands[-1])
             case NodeKind.INIT_LIST:
-                return self.initialiser(node.type, node)
+                return self.initialisers(node.type, node)
             case NodeKind.CALL:
                 return self._call(node)
             case NodeKind.MEMBER_REF:
@@ -157,12 +166,28 @@ class ExpressionWriter:
             return f"(({self.types.plain(node.type, node)}){_BOOLEAN[source]})"
         block = statement_expression(self.tree, node)
         if block is None:
-            raise self._unknown(node)
+            return self._of_vectors(node)
         # CUDA C++ has lambdas instead, which nothing may leave by a jump.
         if leaves(self.tree, block):
             raise UnknownConstruct(node, "a jump out of a statement expression inside an expression")
         body = self.block_of(block, lambda value: f"return {self(value)};")
         return f"[&]() -> {self.types.value(node.type, node)} {{ {body} }}()"
+
+    def _of_vectors(self, node: SyntaxNode) -> str:
+        """clang's functions of vectors, for which its tree has nodes of their own."""
+        name, operands = self._source(node).partition("(")[0].strip(), node.operands
+        if name == "__builtin_convertvector" and node.type.form is Form.VECTOR:
+            return f"_cl_convert<{self.types.plain(node.type, node)}, false, -1>({self(operands[0])})"
+        if name != "__builtin_shufflevector" or node.type.form is not Form.VECTOR:
+            raise self._unknown(node)
+        numbers = [re.fullmatch(r"-?\d+", self._source(each)) for each in operands[2:]]
+        if len(numbers) != node.type.count or not all(numbers):
+            raise self._unknown(node)
+        count, picked = operands[0].type.count, [int(each[0]) for each in numbers if each is not None]
+        both = [f"_cl_b.v[{at - count}]" if at >= count else f"_cl_a.v[{max(at, 0)}]" for at in picked]
+        written = self.types.plain(node.type, node)
+        values = f"const auto _cl_a = {self(operands[0])}; const auto _cl_b = {self(operands[1])};"
+        return f"[&]() -> {written} {{ {values} return _cl_make<{written}>({', '.join(both)}); }}()"
 
     def block_of(self, block: SyntaxNode, end: Callable[[SyntaxNode], str]) -> str:
         """The statements of a statement expression; ``end`` writes the one that is its value."""
@@ -177,8 +202,12 @@ class ExpressionWriter:
         return " ".join(written)
 
     def _name(self, node: SyntaxNode) -> str:
-        if node.declaration in self.program.variables or node.declaration in self.tree.functions:
+        if self.in_constant and node.declaration in self.program.values:
+            return self.known(node.type, self.program.values[node.declaration], node)
+        if node.declaration in self.program.variables:
             return safe_name(node.name)
+        if node.declaration in self.tree.functions:
+            return self.function_name(node)
         if node.declaration in self.program.enumerators:  # the value: another one may hide it here
             value = self.program.enumerators[node.declaration]
             number = f"{value}l" if value != -(1 << 63) else f"({value + 1}l - 1)"
@@ -187,6 +216,20 @@ class ExpressionWriter:
         if constant is None:
             raise UnknownConstruct(node, f"'{node.name}'")
         return constant
+
+    def known(self, found: Type, value: float, node: SyntaxNode) -> str:
+        """A scalar that clang has computed, exactly; C++ computes less at compile time."""
+        plain = self.types.plain(found, node)
+        if isinstance(value, int):
+            return f"(({plain})({value}l))" if value != -(1 << 63) else f"(({plain})({value + 1}l - 1))"
+        if math.isfinite(value):
+            return f"(({plain}){value.hex()})"
+        bits = struct.pack("<d", value)
+        return f"(({plain})__builtin_bit_cast(double, {int.from_bytes(bits, 'little'):#x}ul))"
+
+    def function_name(self, node: SyntaxNode) -> str:
+        """Of a function of the program; those that differ in address spaces alone get names of their own."""
+        return self.names.get(node.declaration) or safe_name(node.name)
 
     def _literal(self, node: SyntaxNode) -> str:
         text = self._source(node)
@@ -213,8 +256,9 @@ class ExpressionWriter:
         operands = node.operands
         if self.tree.is_gnu_conditional(node):
             return self._either(node, *operands)
-        if len(operands) != 1:
-            raise self._unknown(node)
+        is_call = self.tree.text.startswith("__builtin_", node.begin)
+        if len(operands) != 1 or (is_call and operands[0].begin > node.begin):
+            return self._of_vectors(node)
         if self._components(node) is not None:
             return self._swizzle(node)
         return self._converted(node, operands[0], is_explicit=False)
@@ -298,6 +342,8 @@ class ExpressionWriter:
         if source.form is Form.VECTOR:
             raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
         written = self.types.value(target, node)
+        if source.form is Form.POINTER and is_scalar(target) and written != "bool":
+            value = f"(unsigned long){value}"
         is_same = target.form is source.form is Form.POINTER and written == self.types.value(source, node)
         return value if is_same and not is_explicit else f"(({written}){value})"
 
@@ -360,96 +406,7 @@ class ExpressionWriter:
             raise UnknownConstruct(node, f"'{self._source(node)}'")
         if node.type.form is Form.ARRAY:
             raise UnknownConstruct(node, "an array as a compound literal")
-        return self.initialiser(node.type, values)
-
-    # -- initialisers ----------------------------------------------------------------------------
-
-    def initialiser(self, target: Type, node: SyntaxNode) -> str:
-        """The value of an initialiser of ``target``: a list with braces, or an expression."""
-        if node.kind is not NodeKind.INIT_LIST:
-            return self(node)
-        if target.form is Form.VECTOR:
-            values = ", ".join(self(each) for each in node.operands)
-            return f"_cl_make<{self.types.plain(target, node)}>({values})"
-        if target.form is Form.ARRAY:
-            return self._array_initialiser(target, node)
-        if target.form is Form.RECORD:
-            return self._record_initialiser(target, node)
-        if len(node.operands) != 1:
-            raise UnknownConstruct(node, "this initialiser")
-        return self.initialiser(target, node.operands[0])
-
-    def _designated(self, node: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode] | None:
-        """(designator, value) of ``.field = value`` or ``[index] = value``."""
-        if node.kind is NodeKind.UNEXPOSED and node.type.form is Form.VOID:
-            if len(node.operands) != 2:
-                raise UnknownConstruct(node, "nested designators")
-            return node.operands[0], node.operands[1]
-        return None
-
-    def _array_initialiser(self, target: Type, node: SyntaxNode) -> str:
-        element = target.element
-        assert element is not None
-        operands = node.operands
-        if len(operands) == 1 and operands[0].kind is NodeKind.STRING_LITERAL:
-            return self(operands[0])
-        slots: dict[int, str] = {}
-        at = 0
-        for each in operands:
-            designated = self._designated(each)
-            if designated is not None:
-                index = re.fullmatch(r"(\d+)[uU]?", self._source(designated[0]))
-                if index is None:
-                    raise UnknownConstruct(each, "this designator")
-                at, each = int(index.group(1)), designated[1]
-            if element.form in (Form.ARRAY, Form.RECORD) and not self._fills(element, each):
-                return self._flat(target, node)
-            slots[at] = self.initialiser(element, each)
-            at += 1
-        zero = "{}" if element.form in (Form.ARRAY, Form.RECORD, Form.VECTOR) else "0"
-        return "{" + ", ".join(slots.get(i, zero) for i in range(max(slots, default=-1) + 1)) + "}"
-
-    def _fills(self, target: Type, node: SyntaxNode) -> bool:
-        """The initialiser is for all of ``target``, not for its first scalar (braces left out)."""
-        if node.kind is NodeKind.INIT_LIST:
-            return True
-        if target.form is Form.RECORD:
-            return node.type.record == target.record
-        return target.form is not Form.ARRAY or node.kind is NodeKind.STRING_LITERAL
-
-    def _flat(self, target: Type, node: SyntaxNode) -> str:
-        """A list that leaves inner braces out: C++ has the same rule, but no designators in it."""
-        if any(self._designated(each) for each in node.operands):
-            raise UnknownConstruct(node, "designators without inner braces")
-        return "{" + ", ".join(self(each) for each in node.operands) + "}"
-
-    def _record_initialiser(self, target: Type, node: SyntaxNode) -> str:
-        fields = self.fields.get(target.record)
-        if fields is None:
-            raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
-        name = self.types.record(target)
-        is_union = unqualified(target).startswith("union ")
-        values: dict[str, str] = {}
-        at = 0
-        for each in node.operands:
-            designated = self._designated(each)
-            if designated is not None:
-                names = [f.name for f in fields]
-                wanted = in_unicode(self._source(designated[0]))
-                if wanted not in names:
-                    raise UnknownConstruct(each, f"the designator '.{wanted}'")
-                at, each = names.index(wanted), designated[1]
-            if at >= len(fields):
-                raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
-            field = fields[at]
-            if not self._fills(field.type, each):
-                return name + self._flat(target, node)
-            values[field.name] = self.initialiser(field.type, each)
-            at += 1
-        listed = [f".{safe_name(f.name)} = {values[f.name]}" for f in fields if f.name in values]
-        if is_union and len(listed) > 1:
-            raise UnknownConstruct(node, "several values for a union")
-        return f"{name}{{{', '.join(listed)}}}"
+        return self.initialisers(node.type, values)
 
     # -- operators -------------------------------------------------------------------------------
 
@@ -469,17 +426,20 @@ class ExpressionWriter:
 
     def _unary(self, node: SyntaxNode, operand: SyntaxNode) -> str:
         operator = node.operator
-        if operator in ("x++", "x--"):
-            return f"({self.target(operand)}{operator[1:]})"
-        if operator in ("++", "--"):
-            return f"({operator}{self.target(operand)})"
+        if operator in ("x++", "x--", "++", "--"):
+            target = self.target(operand)
+            if _is_void_pointer(operand.type):
+                target = f"(*(const char **)&{target})"
+            stepped = f"({target}{operator[1:]})" if operator[0] == "x" else f"({operator}{target})"
+            return self._of_bytes(node, stepped) if _is_void_pointer(operand.type) else stepped
         if operator == "!":
             is_vector = node.type.form is Form.VECTOR
             return f"_cl_not({self(operand)})" if is_vector else f"((int){self.condition(node)})"
         if operator == "&" and operand.type.form is Form.FUNCTION:
             raise UnknownConstruct(node, "a function's address")
         if operator in ("-", "~", "+", "*", "&"):
-            value = f"({operator}{self(operand)})"
+            is_place = operator == "&" and operand.kind is NodeKind.DECL_REF
+            value = f"({operator}{safe_name(operand.name) if is_place else self(operand)})"
             if is_scalar(node.type) and operator in ("-", "~", "+") and node.type.nbytes < 4:
                 return f"(({self.types.plain(node.type, node)}){value})"
             return value
@@ -504,9 +464,19 @@ class ExpressionWriter:
             if not is_vector and count is not None and int(b) < 8 * node.type.nbytes:
                 return f"({a} {operator} {b})"
             return f"{_SHIFTS[operator]}({a}, {b})"
+        if operator in ("+", "-") and (_is_void_pointer(left.type) or _is_void_pointer(right.type)):
+            sides = [
+                f"((const char *){text})" if _is_void_pointer(side.type) else text
+                for side, text in ((left, a), (right, b))
+            ]
+            return self._of_bytes(node, f"({sides[0]} {operator} {sides[1]})")
         if operator in ("*", "/", "%", "+", "-", "&", "^", "|") or operator in _COMPARISONS:
             return f"({a} {operator} {b})"
         raise UnknownConstruct(node, f"the operator '{operator}'")
+
+    def _of_bytes(self, node: SyntaxNode, value: str) -> str:
+        """A pointer to characters as one to void, of which C++ does no arithmetic."""
+        return f"(({self.types.value(node.type, node)}){value})" if _is_void_pointer(node.type) else value
 
     def condition(self, node: SyntaxNode) -> str:
         """What a branch or a choice hangs on: comparisons without their conversion to int.
@@ -552,6 +522,8 @@ class ExpressionWriter:
             return f"_cl_memory_{_COMPOUND[operator]}({target}, {value})"
         if operator in ("<<=", ">>="):
             return f"{_SHIFTS[operator[:2]]}_to({target}, {value})"
+        if _is_void_pointer(left.type):
+            return self._of_bytes(node, f"(*(const char **)&{target} {operator} {value})")
         if left.type.form is Form.POINTER:
             return f"({target} {operator} {value})"
         if unqualified(left.type) == "half":
@@ -584,7 +556,7 @@ class ExpressionWriter:
         if reference.declaration in self.tree.functions:
             if reference.declaration in self.needing:
                 values.insert(0, GRID)
-            return f"{safe_name(reference.name)}({', '.join(values)})"
+            return f"{self.function_name(reference)}({', '.join(values)})"
         if reference.name == "printf":
             return self.printing.call(arguments, values, self._source)
         found = builtin(reference.name)

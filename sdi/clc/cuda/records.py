@@ -111,6 +111,7 @@ class Records:
                 members.append(self._field(child))
             elif child.kind not in (
                 NodeKind.OTHER,
+                NodeKind.ENUM_DECL,
                 NodeKind.TYPE_REF,
                 NodeKind.UNEXPOSED_ATTRIBUTE,
                 NodeKind.FIELD_DECL,

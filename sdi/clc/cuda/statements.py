@@ -24,6 +24,7 @@ _UNROLLED = re.compile(
 )
 _INTEGER = re.compile(r"\(?(-?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0))[uUlL]*\)?")
 _RANGE_LIMIT = 1024
+_JUMPS, _CLASSES = (NodeKind.GOTO, NodeKind.SWITCH), (Form.VECTOR, Form.RECORD)
 _CONSTANT_LIMIT_NBYTES = 60_000  # of the 64 KiB that a module may have
 
 
@@ -34,6 +35,11 @@ def space_of(found: Type) -> Space:
     ):
         found = found.element
     return found.space
+
+
+def is_assertion(source: str) -> bool:
+    """Of C's ``_Static_assert``, which clang has checked."""
+    return re.match(r"_?[Ss]tatic_assert\b", source) is not None
 
 
 def _unrolled(before: str) -> str:
@@ -67,6 +73,10 @@ class StatementWriter:
         self.expressions = expressions
         self.lines = lines
         self._constant_nbytes = 0
+        bodies = [f.body for f in self.tree.functions.values() if f.body is not None]
+        self._jumping = [
+            (body.begin, body.end) for body in bodies if any(each.kind in _JUMPS for each in body.walk())
+        ]
         self._branches = BranchWriter(expressions.condition)
         expressions.statement = self
 
@@ -173,7 +183,8 @@ class StatementWriter:
         ]
         source = self.tree.source(node)
         if len(statements) != 1 or not source.startswith(("#", "__attribute__", "[[", "_Pragma")):
-            if source.startswith("__attribute__") and not node.children:
+            are_empty = all(each.kind is NodeKind.NULL_STATEMENT for each in node.children)
+            if source.startswith(("__attribute__", "[[")) and are_empty:
                 return ";"
             return f"{self.expressions(node)};"
         before = self.tree.text[node.begin : statements[0].begin]
@@ -188,7 +199,7 @@ class StatementWriter:
         for child in node.children[:-1]:
             if child.begin < first:
                 if child.kind is NodeKind.DECL_STATEMENT:
-                    written = self.declarations(child)
+                    written = self.declarations(child, may_jump=False)
                     if len(written) == 1:
                         init = written[0].rstrip(";")
                     else:
@@ -200,7 +211,8 @@ class StatementWriter:
             elif child.begin < closing:
                 increment = self.expressions(child)
         body = self.nested(node.children[-1])
-        loop = f"for ({init}; {condition}; {increment}) {body}"
+        # In C the body may hide the loop's variable.
+        loop = f"for ({init}; {condition}; {increment}) {{{body}}}"
         return f"{{ {before} {loop} }}" if before else loop
 
     def _clauses(self, node: SyntaxNode) -> tuple[int, int, int]:
@@ -220,22 +232,24 @@ class StatementWriter:
 
     # -- variables -------------------------------------------------------------------------------
 
-    def declarations(self, node: SyntaxNode) -> list[str]:
-        """The declarations of a statement, each complete."""
+    def declarations(self, node: SyntaxNode, may_jump: bool = True) -> list[str]:
+        """The declarations of a statement, each complete.  ``may_jump``: something may jump over them."""
         written: list[str] = []
         for child in node.children:
             match child.kind:
                 case NodeKind.VAR_DECL:
-                    written.append(self.variable(child, is_global=False))
+                    written.append(self.variable(child, is_global=False, may_jump=may_jump))
                 case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL | NodeKind.FUNCTION_DECL:
                     pass  # declared before the function
                 case NodeKind.ENUM_DECL | NodeKind.TYPEDEF_DECL | NodeKind.TYPE_REF:
+                    pass
+                case _ if is_assertion(self.tree.source(child)):
                     pass
                 case _:
                     raise UnknownConstruct(child, "this declaration")
         return written
 
-    def variable(self, node: SyntaxNode, is_global: bool) -> str:
+    def variable(self, node: SyntaxNode, is_global: bool, may_jump: bool = False) -> str:
         """A variable with its initialiser, in the memory that its address space names."""
         declared = self.types.declare(node.type, safe_name(node.name), node)
         if node.type.form is Form.SAMPLER:  # a number that the compiler knows
@@ -254,18 +268,40 @@ class StatementWriter:
                     raise UnknownConstruct(node, f"the variable '{node.name}'")
         operands = node.operands
         last = operands[-1] if operands else None
-        if last is None or not self._is_initialiser(last):
-            return f"{declared};"
         name = safe_name(node.name)
+        plain = self.types.declare(replace(node.type, const=False), name, node)
+        if last is None or not self._is_initialiser(last):
+            if space_of(node.type) is Space.CONSTANT:  # it is defined elsewhere
+                return ""
+            return f"{declared};" if space_of(node.type) is Space.GLOBAL else f"{plain};"
+        if space_of(node.type) is Space.CONSTANT:
+            return f"{declared} = {self._constant(node, last)};"
         left = self._left_block(last, lambda value: f"{name} = {self.expressions(value)};")
         if left is not None:
-            return f"{self.types.declare(replace(node.type, const=False), name, node)}; {left}"
+            return f"{plain}; {left}"
+        if may_jump and self._has_jumps(node) and node.type.form in _CLASSES and not node.type.volatile:
+            return f"{plain}; {name} = {self._initialiser(node, last)};"
         return f"{declared} = {self._initialiser(node, last)};"
+
+    def _constant(self, node: SyntaxNode, value: SyntaxNode) -> str:
+        """What is in constant memory is known at compile time."""
+        known = self.expressions.program.values.get(node.declaration)
+        if known is not None:
+            return self.expressions.known(node.type, known, node)
+        self.expressions.in_constant = True
+        try:
+            return self._initialiser(node, value)
+        finally:
+            self.expressions.in_constant = False
+
+    def _has_jumps(self, node: SyntaxNode) -> bool:
+        """Whether its function has jumps, over which C++ lets no object of a class be initialised."""
+        return any(begin <= node.begin < end for begin, end in self._jumping)
 
     def _initialiser(self, node: SyntaxNode, value: SyntaxNode) -> str:
         if value.kind is NodeKind.INIT_LIST and node.type.form is Form.ARRAY and not node.type.count:
             raise UnknownConstruct(node, f"the size of '{node.name}'")
-        return self.expressions.initialiser(node.type, value)
+        return self.expressions.initialisers(node.type, value)
 
     def _is_initialiser(self, node: SyntaxNode) -> bool:
         """The last child of a variable; else it may be an array's bound or an attribute."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from ctypes import c_longlong, c_uint, c_void_p
+from ctypes import c_double, c_longlong, c_uint, c_void_p
 from dataclasses import dataclass, field
 
+from sdi.clc.cuda.types import unqualified
 from sdi.clc.frontend.base_header import PTX_TARGET, header_text
 from sdi.clc.frontend.libclang import CXCursor, Unit, text_of
 from sdi.clc.frontend.parse import TreeBuilder, clang_arguments, target_for, unit_of
-from sdi.clc.frontend.syntax import NodeKind, SyntaxNode, Tree, Type
+from sdi.clc.frontend.syntax import NodeKind, Space, SyntaxNode, Tree, Type
 from sdi.clc.preprocess.options import BuildOptions
 
 _SCALARS = {
@@ -26,6 +27,10 @@ _SCALARS = {
     "ulong": 8,
     "double": 8,
 }
+_EVALUATED = (
+    *("char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long", "unsigned long"),
+    *("float", "double"),
+)
 _WIDTHS = {1: 1, 2: 2, 3: 4, 4: 4, 8: 8, 16: 16}
 
 
@@ -44,8 +49,8 @@ class CudaTree:
 
     ``sizes``: value of each ``sizeof`` and ``vec_step``, by (begin, end).  ``results``: result type of each
     function, by declaration.  ``layouts``: by the record's declaration.  ``alignments``: of parameters'
-    types.  ``variables``: declarations of the program's own ones.  ``enumerators``: values of its own ones,
-    by declaration.
+    types.  ``variables``: declarations of the program's own ones.  ``enumerators``, ``values``: what its own
+    ones, and its scalars in constant memory, are, by declaration.
     """
 
     tree: Tree
@@ -55,6 +60,7 @@ class CudaTree:
     alignments: Mapping[Type, int]
     variables: frozenset[int]
     enumerators: Mapping[int, int]
+    values: Mapping[int, float]
 
 
 @dataclass(slots=True)
@@ -65,6 +71,7 @@ class _Facts:
     alignments: dict[Type, int] = field(default_factory=dict)
     variables: set[int] = field(default_factory=set)
     enumerators: dict[int, int] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
 
 
 class CudaTreeBuilder(TreeBuilder):
@@ -87,7 +94,8 @@ class CudaTreeBuilder(TreeBuilder):
         self._facts = _Facts()
         lib = unit.lib
         lib.clang_Cursor_Evaluate.argtypes, lib.clang_Cursor_Evaluate.restype = [CXCursor], c_void_p
-        for name, result in (("getAsLongLong", c_longlong), ("getKind", c_uint), ("dispose", None)):
+        results = {"getAsLongLong": c_longlong, "getAsDouble": c_double, "getKind": c_uint, "dispose": None}
+        for name, result in results.items():
             function = getattr(lib, f"clang_EvalResult_{name}")
             function.argtypes, function.restype = [c_void_p], result
         lib.clang_Cursor_getOffsetOfField.argtypes = [CXCursor]
@@ -107,17 +115,28 @@ class CudaTreeBuilder(TreeBuilder):
             found.alignments,
             frozenset(found.variables),
             found.enumerators,
+            found.values,
         )
+
+    def _evaluated(self, cursor: CXCursor) -> int | float | None:
+        """An integer or a number that clang computes."""
+        lib = self.lib
+        value = lib.clang_Cursor_Evaluate(cursor)
+        if not value:
+            return None
+        kind = int(lib.clang_EvalResult_getKind(value))
+        integer, number = lib.clang_EvalResult_getAsLongLong(value), lib.clang_EvalResult_getAsDouble(value)
+        lib.clang_EvalResult_dispose(value)
+        # Source: clang-c/Index.h, CXEval_Int and CXEval_Float.
+        return int(integer) if kind == 1 else float(number) if kind == 2 else None
 
     def note(self, cursor: CXCursor, made: SyntaxNode) -> None:
         facts, lib = self._facts, self.lib
         match made.kind:
             case NodeKind.SIZEOF:
-                value = lib.clang_Cursor_Evaluate(cursor)
-                if value:
-                    if lib.clang_EvalResult_getKind(value) == 1:  # an integer
-                        facts.sizes[made.begin, made.end] = int(lib.clang_EvalResult_getAsLongLong(value))
-                    lib.clang_EvalResult_dispose(value)
+                size = self._evaluated(cursor)
+                if isinstance(size, int):
+                    facts.sizes[made.begin, made.end] = size
             case NodeKind.FUNCTION_DECL:
                 result = lib.clang_getResultType(lib.clang_getCursorType(cursor))
                 facts.results[made.declaration] = self.type_of(result)
@@ -127,6 +146,10 @@ class CudaTreeBuilder(TreeBuilder):
                 facts.variables.add(made.declaration)
             case NodeKind.VAR_DECL:
                 facts.variables.add(made.declaration)
+                is_known = made.type.space is Space.CONSTANT and unqualified(made.type) in _EVALUATED
+                value = self._evaluated(cursor) if is_known else None
+                if value is not None:
+                    facts.values[made.declaration] = value
             case NodeKind.ENUM_CONSTANT_DECL:
                 facts.enumerators[made.declaration] = int(lib.clang_getEnumConstantDeclValue(cursor))
             case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL:
