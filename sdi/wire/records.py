@@ -281,9 +281,11 @@ region)."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
-    "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes"
+    "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes;"
+    " u32 rests; u32 reserved"
 )
-"""``has_ring``: whether the service reads the ring; set at any time."""
+"""``has_ring``: whether the service reads the ring; set at any time.  ``rests``: while no command is under way
+nothing is done with the bytes of buffers in the arena."""
 RING = fields("u64 head; u64 unused_head[7]; u64 tail; u64 unused_tail[7]; u32 asleep; u32 unused_asleep[15]")
 """Of the ring, whose bytes are at ``RING_BYTES_OFFSET``: how many the client has written (``head``), and the
 service has read (``tail``), in all.  ``asleep``: the service does not look; who sets that to 0 wakes it."""

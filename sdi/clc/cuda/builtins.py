@@ -128,7 +128,8 @@ def builtin(name: str) -> Builtin | None:
         return Builtin(f"_cl_{match['how']}", (_ROUNDINGS[match["mode"] or "rte"],))
     if name in _OF_CLANG:
         return Builtin(_OF_CLANG[name])
-    if (match := _MATH_OF_CLANG.match(name)) and match[1] in _functions():
+    match = _MATH_OF_CLANG.match(name)
+    if match and name not in _functions() and match[1] in _functions():
         return Builtin(f"_cl_{match[1]}")
     plain = name.removesuffix("_explicit")
     if plain.startswith("atom_"):

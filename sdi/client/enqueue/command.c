@@ -69,6 +69,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     cl_event event = NULL;
     if (!sdi_session.running || sdi_session_dead())
         return CL_OUT_OF_RESOURCES;
+    if (command->early && sdi_any_busy())
+        return SDI_BUSY;
     if (command->transfer && sdi_completion_start() != CL_SUCCESS)
         return CL_OUT_OF_HOST_MEMORY;
     command->slot = 0;
@@ -107,7 +109,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     head->id = command->id;
     head->queue = command->queue->object.id;
     /* What comes after it finds it done: all records are acted on in their order, and it waits for no command. */
-    bool is_over = command->there_ns && command->queue->is_idle;
+    bool is_over = command->there_ns && !command->queue->is_busy;
     head->slot = is_over ? 0 : command->slot;
     size_t nbytes = record->nbytes;
     if (command->forget && command->slot && !event) {
@@ -132,6 +134,10 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         sdi_hold(transfer->root);
         sdi_pending_add(transfer);
     }
+    if (command->early) {
+        ((struct sdi_rec_write *)record->at)->written_ns = command->there_ns;
+        sdi_copy_box(command->early);
+    }
     cl_int status = is_over && !sdi_has_staged_much() ? sdi_send_quietly(record->at, nbytes) : sdi_send(record->at, nbytes);
     if (!status) {
         if (command->holds)
@@ -139,7 +145,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         if (is_over && command->slot) {
             sdi_slot_is_over(command->slot, command->there_ns);
         } else if (!is_over) {
-            command->queue->is_idle = false;
+            sdi_queue_is_busy(command->queue, true);
             if (command->shows)
                 sdi_queue_shows(command->queue, command->id);
             command->queue->last_id = command->id;
@@ -172,6 +178,8 @@ cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command)
         status = send_command(record, command);
         sdi_unlock();
     }
+    if (status == SDI_BUSY)
+        return status;
     sdi_record_close(record);
     if (status)
         sdi_host_unuse(command->uses);
@@ -232,7 +240,7 @@ void sdi_queue_reached(cl_command_queue queue, uint64_t id)
     if (id >= queue->shows_id)
         sdi_queue_shows(queue, 0);
     if (id == queue->last_id)
-        queue->is_idle = true;
+        sdi_queue_is_busy(queue, false);
 }
 
 cl_int sdi_finish_blocking(struct sdi_command *command, cl_int status, cl_event *event)

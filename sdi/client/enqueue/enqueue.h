@@ -46,6 +46,7 @@ struct sdi_command {
     bool forget;                   /* without an event: the service may forget the id when it is complete */
     bool shows;                    /* it brings bytes to where the application looks, by itself */
     uint64_t there_ns;             /* since then its bytes are where the service finds them; 0: they are not */
+    const struct sdi_transfer *early; /* a write that is made before the record is sent if nothing is under way; or NULL */
     struct sdi_use *uses;          /* of the application's memory, taken over; they need an event */
     uint64_t gate, bar;            /* out: see sdi_is_gated, sdi_is_barred */
     struct sdi_transfer *transfer; /* to be done by the completion thread */
@@ -54,6 +55,7 @@ struct sdi_command {
     uint32_t slot;
     cl_event event;
 };
+enum { SDI_BUSY = 1 }; /* nothing was done, the record is open: of `early` */
 /* No lock held.  Sends the record (and closes it); makes slot and event. */
 cl_int sdi_enqueue(struct sdi_record *record, struct sdi_command *command);
 /* The same for one that the service does alone; `is_awaited`: returns when it is over. */

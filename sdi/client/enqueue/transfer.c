@@ -143,6 +143,39 @@ static cl_int enqueue(struct sdi_record *record, struct sdi_command *command, co
     return status;
 }
 
+/* More than is staged; who enqueues something meanwhile waits, so not much more. */
+enum { EARLY_MAX_NBYTES = 32 << 20 };
+
+/* Whether a write may be made in the arena as long as nothing is under way, which is found out with the client lock. */
+static bool may_be_early(const struct sdi_command *command, const struct sdi_transfer *transfer)
+{
+    const size_t nbytes = (transfer->region[2] - 1) * transfer->host_slice + (transfer->region[1] - 1) * transfer->host_row
+                          + transfer->region[0];
+    const cl_mem root = transfer->root;
+    size_t offset;
+    return transfer->to_arena && transfer->total <= EARLY_MAX_NBYTES && !command->queue->is_busy
+           && __atomic_load_n(&sdi_session.header->rests, __ATOMIC_ACQUIRE) && !root->hosted && !root->is_region
+           && !root->host_ptr && !sdi_region_of(transfer->host, &offset) && !sdi_region_of(transfer->host + nbytes - 1, &offset);
+}
+
+/* SDI_BUSY: it was not made. */
+static cl_int write_early(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
+                          bool blocking, cl_event *event)
+{
+    sdi_record_cut(record, 0);
+    command->early = transfer;
+    command->there_ns = sdi_now_ns();
+    cl_int status = sdi_enqueue_alone(record, command, false, event);
+    if (status == SDI_BUSY) {
+        command->early = NULL;
+        command->there_ns = 0;
+        command->wants_event = command->wants_slot = command->forget = false;
+    } else if (!status && event) {
+        (*event)->is_awaited = blocking;
+    }
+    return status;
+}
+
 cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *command,
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event)
 {
@@ -154,6 +187,11 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
                                                                                   : NOT_NOW;
     if (way != NOT_NOW && may_read(record, transfer))
         return write_now(record, command, transfer, way, blocking, event);
+    if (way == NOT_NOW && may_be_early(command, transfer) && may_read(record, transfer)) {
+        cl_int status = write_early(record, command, transfer, blocking, event);
+        if (status != SDI_BUSY)
+            return status;
+    }
     sdi_record_cut(record, 0);
     size_t span = (transfer->region[1] - 1) * transfer->arena_row + (transfer->region[2] - 1) * transfer->arena_slice
                   + transfer->region[0];

@@ -134,7 +134,7 @@ cl_int sdi_clFinish(cl_command_queue queue)
     if (status >= 0 && queue->shows_id < command.id)
         sdi_queue_shows(queue, 0);
     if (status >= 0 && queue->last_id == command.id)
-        queue->is_idle = true;
+        sdi_queue_is_busy(queue, false);
     sdi_unlock();
     if (status != SDI_INTERRUPTED)
         sdi_host_show();

@@ -30,13 +30,16 @@ struct sdi_queue {
     cl_ulong properties;
     cl_ulong *property_list; /* as given, with the final 0; or NULL */
     size_t num_property_list;
-    uint64_t last_id; /* of the command enqueued last, but for early writes while `is_idle` */
+    uint64_t last_id; /* of the command enqueued last, but for early writes while it is not busy */
     uint64_t gate;    /* of the last command that had one */
     uint64_t bar;     /* the same */
-    bool is_idle;     /* all that was enqueued is known to be complete */
+    bool is_busy;     /* not all that was enqueued is known to be complete */
     uint64_t shows_id; /* the last command that brings bytes to where the application looks, untold; 0: none under way */
 };
 SDI_FITS(struct sdi_queue);
+/* Client lock held.  Whether all that was enqueued to it is known to be complete; whether that is not so of any queue. */
+void sdi_queue_is_busy(cl_command_queue queue, bool busy);
+bool sdi_any_busy(void);
 
 struct sdi_sampler {
     struct sdi_object object;

@@ -27,7 +27,6 @@ static cl_command_queue create(cl_context context, cl_device_id device, cl_ulong
             queue->device = device;
             sdi_hold(context);
             queue->properties = properties;
-            queue->is_idle = true;
             if (context->notify) /* only the completion thread hears of failures */
                 status = sdi_completion_start();
             if (!status)
@@ -89,6 +88,29 @@ cl_command_queue sdi_clCreateCommandQueueWithProperties(cl_context context, cl_d
 }
 
 SDI_COUNTED(CommandQueue, cl_command_queue, SDI_QUEUE, CL_INVALID_COMMAND_QUEUE)
+
+static unsigned num_busy; /* queues, with those that were busy when they went, for ever; client lock */
+
+static void forget_busy(void)
+{
+    num_busy = 0;
+}
+
+SDI_AT_FORK(forget_busy)
+
+void sdi_queue_is_busy(cl_command_queue queue, bool busy)
+{
+    if (busy && !queue->is_busy)
+        num_busy++;
+    else if (!busy && queue->is_busy && num_busy)
+        num_busy--;
+    queue->is_busy = busy;
+}
+
+bool sdi_any_busy(void)
+{
+    return num_busy != 0;
+}
 
 static void drop(void *object)
 {

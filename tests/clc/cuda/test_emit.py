@@ -160,7 +160,7 @@ def test_parameters_say_how_they_are_packed() -> None:
         (ParameterKind.LOCAL, 4, 4),
         (ParameterKind.VALUE, 2, 2),
         (ParameterKind.SAMPLER, 4, 4),
-        (ParameterKind.IMAGE, 40, 8),
+        (ParameterKind.IMAGE, 72, 8),
     ]
 
 

@@ -198,7 +198,7 @@ def test_2d_images_in_a_buffer_are_filtered(gpu: Device, form: tuple[int, int], 
         found = np.zeros((ITEMS, 4), np.float32)
         run(gpu, program, "read_f_float2", [image, sampler], at, found)
         off = np.abs(found - modelled(pixels, sampler, at)).max()
-        assert off <= (0.012 if has_textures else 3e-6) * most, sampler
+        assert off <= (0.02 if has_textures else 3e-6) * most, sampler
         assert off > 1e-5 * most or not has_textures, "weights are exact: no texture filters"
     gpu.free(linear)
 
