@@ -1,4 +1,4 @@
-"""Writes of more than is staged, on the device that is found first: ``python -m tests.player.early_writes``."""
+"""Writes of more than is staged, on the first device: ``python -m tests.player.early_writes``."""
 
 from __future__ import annotations
 

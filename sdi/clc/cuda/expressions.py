@@ -553,7 +553,10 @@ class ExpressionWriter:
             raise UnknownConstruct(node, "a call through a pointer")
         arguments = node.children[1:]
         values = [self(each) for each in arguments]
-        if reference.declaration in self.tree.functions:
+        own = self.tree.functions.get(reference.declaration)
+        if own is not None and own.body is None and builtin(reference.name) is not None:
+            own = None  # the program declares a built-in function
+        if own is not None:
             if reference.declaration in self.needing:
                 values.insert(0, GRID)
             return f"{self.function_name(reference)}({', '.join(values)})"

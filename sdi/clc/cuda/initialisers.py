@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, is_scalar, safe_name, unqualified
 from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type
+from sdi.clc.preprocess.conditions import evaluate
+from sdi.clc.preprocess.macros import MacroError
 
 
 class InitialiserWriter:
@@ -81,10 +82,11 @@ class InitialiserWriter:
         for each in operands:
             designated = self._designated(each)
             if designated is not None:
-                index = re.fullmatch(r"(\d+)[uU]?", self._source(designated[0]))
-                if index is None:
-                    raise UnknownConstruct(each, "this designator")
-                at, each = int(index.group(1)), designated[1]
+                try:
+                    at = evaluate(self._source(designated[0]))
+                except MacroError as cause:
+                    raise UnknownConstruct(each, "this designator") from cause
+                each = designated[1]
             if element.form in (Form.ARRAY, Form.RECORD) and not self._fills(element, each):
                 return self._flat(target, node)
             slots[at] = self(element, each)

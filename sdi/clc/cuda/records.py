@@ -125,6 +125,8 @@ class Records:
             if child.kind is not NodeKind.OTHER:
                 continue
             text = self.tree.source(child)
+            if text in _PACKED:  # the record is laid out as clang did it
+                continue
             match = _ALIGNED.match(text)
             if match is None:
                 raise UnknownConstruct(child, f"the attribute '{text}'")

@@ -163,7 +163,10 @@ class TypeNames:
             inner = f"({name})" if name.startswith("*") else name
             count = str(found.count) if found.count else ""
             # libclang tells the qualifiers of an array's elements with the array.
-            element = replace(found.element, volatile=found.volatile or found.element.volatile)
+            element = found.element
+            element = replace(
+                element, const=found.const or element.const, volatile=found.volatile or element.volatile
+            )
             return self.declare(element, f"{inner}[{count}]", node)
         qualifiers = "const " * found.const + "volatile " * found.volatile
         if found.form is Form.POINTER:
