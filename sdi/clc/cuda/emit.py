@@ -40,6 +40,8 @@ PARAMETER_ALIGNMENT = 16
 """No parameter is aligned to more: how compilers place larger ones is written nowhere (they differ)."""
 _DYNAMIC = "_cl_dynamic"
 _HIDDEN = "__sdi_launch"
+_IMMEDIATE = re.compile(r'"[in]+"\s*\(\s*(\w+)\s*\)')
+"""A name that is an operand of inline assembly, and has to be known at compile time."""
 _SHIFT = re.compile(r"([\w$\x80-\xff]+) - __sdi_launch\.shift\[\d+\]")
 # Functions of sub-range text that have a faster twin here: see ``subrange.py``.
 _ACCESSORS = {"__sdi_get_global_id": "_cl_box_global_id"}
@@ -131,6 +133,7 @@ class _Emitter:
         bodies = [f.body for f in functions.values() if f.body is not None]
         self.may_be_too_large = sum(map(_local_nbytes, bodies)) > SHARED_NBYTES
         self.expressions.names = self._names()
+        self.expressions.constants = self._constants(calls)
         self.called = {reference.declaration for each in calls.values() for reference in each}
 
     def emit(self) -> CudaProgram:
@@ -164,6 +167,34 @@ class _Emitter:
             if number:
                 found[key] = f"_cl_other{number}_{safe_name(function.name)}"
         return found
+
+    def _constants(self, calls: Mapping[int, Sequence[SyntaxNode]]) -> dict[int, set[int]]:
+        """Parameters, by number, that inline assembly wants to be constants; those of callers that give them.
+
+        A compiler that puts a function in its caller's place first finds the caller's constant; C++ has
+        template arguments.
+        """
+        functions, found = self.tree.functions, dict[int, set[int]]()
+        places = {p.declaration: (key, n) for key, f in functions.items() for n, p in enumerate(f.parameters)}
+        waiting: list[tuple[int, int]] = []
+        for key, function in functions.items():
+            inside = function.body.walk() if function.body is not None else ()
+            written = [self.tree.source(node) for node in inside if node.kind is NodeKind.ASM]
+            named = {name for text in written for name in _IMMEDIATE.findall(text)}
+            waiting += [(key, n) for n, p in enumerate(function.parameters) if p.name in named]
+        while waiting:
+            key, number = waiting.pop()
+            if number in found.setdefault(key, set()) or key in self.kernels:
+                continue
+            found[key].add(number)
+            for caller in calls:
+                body = functions[caller].body
+                for call in body.walk() if body is not None else ():
+                    reference = callee_of(call) if call.kind is NodeKind.CALL else None
+                    if reference is not None and reference.declaration == key:
+                        given = [node.declaration for node in call.children[1 + number].walk()]
+                        waiting += [places[each] for each in given if each in places]
+        return {key: numbers for key, numbers in found.items() if numbers}
 
     def _needing_geometry(self, calls: Mapping[int, Sequence[SyntaxNode]]) -> set[int]:
         """Functions that ask for the native geometry or call one that does."""
@@ -220,6 +251,10 @@ class _Emitter:
             for p in node.children
             if p.kind is NodeKind.PARM_DECL
         ]
+        constants = sorted(self.expressions.constants.get(node.declaration, ()))
+        given = ", ".join(parameters[number] for number in constants)
+        template = f"template<{given}> " if constants else ""
+        parameters = [each for number, each in enumerate(parameters) if number not in constants]
         if node.declaration in self.needing:
             parameters.insert(0, f"const _cl_grid &{GRID}")
         result = self.types.value(self.program.results[node.declaration], node)
@@ -227,7 +262,7 @@ class _Emitter:
         if any("noinline" in self.tree.source(a) for a in function.attributes):
             inline = "__noinline__"
         name = self.expressions.function_name(node)
-        return f"static __device__ {inline} {result} {name}({', '.join(parameters)})"
+        return f"{template}static __device__ {inline} {result} {name}({', '.join(parameters)})"
 
     def _entry(self, function: Function) -> str:
         parameters: list[str] = []

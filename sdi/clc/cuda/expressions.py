@@ -86,7 +86,8 @@ class ExpressionWriter:
     """Writes the expressions of one program.  Owned by: the thread of the build.
 
     ``samplers``: the bits of those that the expressions so far name.  ``names``: of functions that go by
-    another one here, by declaration.  ``in_constant``: what is written must be known at compile time.
+    another one here, by declaration.  ``constants``: parameters of functions, by number, that are template
+    arguments here.  ``in_constant``: what is written must be known at compile time.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class ExpressionWriter:
         self.printing = Printing()
         self.samplers: set[int] = set()
         self.names: dict[int, str] = {}
+        self.constants: dict[int, set[int]] = {}
         self.in_constant = False
         self.statement: Callable[[SyntaxNode], str] | None = None
         self.contracts = may_contract(self.tree.text)
@@ -557,9 +559,12 @@ class ExpressionWriter:
         if own is not None and own.body is None and builtin(reference.name) is not None:
             own = None  # the program declares a built-in function
         if own is not None:
+            constants = self.constants.get(reference.declaration, set())
+            listed = ", ".join(f"({values[number]})" for number in sorted(constants))
+            values = [value for number, value in enumerate(values) if number not in constants]
             if reference.declaration in self.needing:
                 values.insert(0, GRID)
-            return f"{self.function_name(reference)}({', '.join(values)})"
+            return f"{self.function_name(reference)}{listed and f'<{listed}>'}({', '.join(values)})"
         if reference.name == "printf":
             return self.printing.call(arguments, values, self._source)
         found = builtin(reference.name)

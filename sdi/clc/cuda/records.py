@@ -82,7 +82,9 @@ class Records:
 
     def _is_tighter(self, node: SyntaxNode, layout: Layout) -> bool:
         """Whether ``#pragma pack`` put members closer together than their types say."""
-        units = {c.name: self._alignment(c.type) for c in node.children if c.kind is NodeKind.FIELD_DECL}
+        fields = [c for c in node.children if c.kind is NodeKind.FIELD_DECL]
+        apart = [c for c in fields if not any(self.tree.source(a) in _PACKED for a in c.children)]
+        units = {c.name: self._alignment(c.type) for c in apart}
         if layout.nbytes % max(units.values(), default=1):
             return True
         return any(offset % units.get(name, 1) for name, offset in layout.offsets.items())
@@ -120,15 +122,16 @@ class Records:
         return "".join(inner), " ".join(members)
 
     def _field(self, node: SyntaxNode) -> str:
-        alignment = ""
+        alignment = packed = ""
         for child in node.children:
             if child.kind is not NodeKind.OTHER:
                 continue
             text = self.tree.source(child)
-            if text in _PACKED:  # the record is laid out as clang did it
+            if text in _PACKED:
+                packed = " __attribute__((packed))"
                 continue
             match = _ALIGNED.match(text)
             if match is None:
                 raise UnknownConstruct(child, f"the attribute '{text}'")
             alignment = f"alignas({match.group(1)}) "
-        return f"{alignment}{self.types.declare(node.type, safe_name(node.name), node)};"
+        return f"{alignment}{self.types.declare(node.type, safe_name(node.name), node)}{packed};"

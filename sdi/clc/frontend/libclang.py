@@ -26,6 +26,8 @@ from ctypes import (
 from pathlib import Path
 from types import TracebackType
 
+from sdi.errors import BuildError
+
 VISIT_CONTINUE = 1
 
 
@@ -246,7 +248,7 @@ class Unit:
         )
         if failed:
             self.lib.clang_disposeIndex(self._index)
-            raise RuntimeError(f"libclang could not parse: error {failed}")
+            raise BuildError(f"error: the front end could not read the program: libclang's error {failed}\n")
         self._nbytes = len(files[self.main_path])
         start = self.lib.clang_getLocationForOffset(self._handle, c_void_p(self.main_file()), 0)
         self._first: int = start.value

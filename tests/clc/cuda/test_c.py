@@ -88,6 +88,61 @@ CASES = {
         global const int *r = o; o[g] = first(q) + second(r, many); { int *w = many; o[g] += *w; }""",
         "int first(int4 *p) { return p->x; } int second(global int *p, int *q) { return p[0] + q[1]; }",
     ),
+    "constants that clang computes": """
+        constant float least = -INFINITY, scale = 255.0f, tiny = 1e-50;
+        static const constant float part = 16.0f / scale;
+        constant int wrapped = 2147483647 + 1;
+        constant uint2 pair[2] = { (uint2)(wrapped, 3), 5 };
+        constant char letters[3] = "abc";
+        extern constant int table[2];
+        constant int table[2] = { [1] = 7 };
+        kernel void k(global float *o) {
+          constant float inside = scale * 2;
+          o[0] = least + part + tiny + pair[1].y + letters[2] + table[0] + inside;
+        }""",
+    "a loop whose body hides its variable": kernel("for (int i = 0; i < 3; i++) { float i = 2; o[g] += i; }"),
+    "jumps over vectors": kernel("""
+        if (g > 3) goto end;
+        int4 x = v[g] * 2;
+        struct { int4 a; } y = { x };
+        v[g] = y.a;
+        end: switch (g) { case 1:; const int4 z = v[0]; v[1] = z; break; case 2: o[0] = 1; }"""),
+    "arithmetic of pointers to void": kernel("""
+        global void *p = o; const local void *q = 0; p = p + 4; p += 4; p++; --p; q -= g;
+        o[g] = *(global int *)(p + 3) + (int)(p - (global void *)v) + (uchar)(size_t)q;"""),
+    "overloads by address space": kernel(
+        "local int l[1]; l[0] = g; int own = 3; o[g] = f(o) + f(l) + f(&own);",
+        "".join(
+            f"int __attribute__((overloadable)) f({space} int *p) {{ return p[0] * {n}; }}"
+            for n, space in enumerate(("global", "local", "private"))
+        ),
+    ),
+    "what clang knows": kernel("""
+        __builtin_assume(g >= 0);
+        if (g > 1 << 30) __builtin_unreachable();
+        int4 w = __builtin_shufflevector(v[g], v[0], 0, 5, -1, 3);
+        float4 x = __builtin_convertvector(w, float4);
+        float parts[2]; __builtin_memcpy(parts, &x, 8);
+        o[g] = __builtin_fabsf(parts[1]) + __builtin_sqrtf(x.z) + __builtin_constant_p(g);"""),
+    "a pragma before what a kernel does": kernel("\n#pragma OPENCL FP_CONTRACT OFF\no[g] = 1;").replace(
+        "int g = get_global_id(0); ", ""
+    ).replace("o[g]", "o[get_global_id(0)]"),
+    "matrices that are const": """
+        struct s { float m[3][3]; };
+        float trace(const float m[3][3]) { return m[0][0] + m[1][1] + m[2][2]; }
+        kernel void k(global float *o, const struct s s) { o[0] = trace(s.m); }""",
+    "members that are packed, and an enumeration there": kernel(
+        "struct s t = { 1, 2, A }; o[g] = t.b + t.c + sizeof(t);",
+        "struct s { char a; int b __attribute__((packed)); enum { A, B = 5 } c; };",
+    ),
+    "assertions, attributes and constants without a value": kernel(
+        "_Static_assert(sizeof(int) == 4, \"int\"); const int none; int a[2] = { 1, 2, 3 };"
+        " switch (g) { case 1: o[0] = a[1]; __attribute__((fallthrough)); case 2: o[1] = 1; }",
+        "_Static_assert(sizeof(char) == 1, \"char\");",
+    ),
+    "a built-in function that is declared again": kernel(
+        "o[g] = abs(g) + (int)o;", "uint __attribute__((overloadable)) abs(int);"
+    ),
     "a name with a dollar": kernel("int a$b = g; o[g] = a$b;"),
 }  # fmt: skip
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -84,9 +83,29 @@ MORE = {
 }
 
 
-@pytest.mark.parametrize("bodies", [COMPUTES.values(), MORE], ids=["computes", "does more"])
-def test_it_compiles_for_cuda(bodies: Iterable[str]) -> None:
-    compiled = compile_source(kernel("".join(f"\n{{ {body} }}" for body in bodies)), "")
+THROUGH_PARAMETERS = """
+uint look_up(uint a, const uint table);
+uint twice(uint a, const uint table) { return look_up(a, table + 1) + get_global_id(0); }
+uint look_up(uint a, const uint table) {
+  asm("lop3.b32 %0, %0, %0, %0, %1;" : "+r"(a) : "i"(table));
+  return a;
+}
+#define AND 0x80
+kernel void k(global uint *o) { o[0] = look_up(o[1], AND | 1) + twice(o[2], 3); }
+"""
+"""Constants that a function is given: compilers that put it in its caller's place know them."""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(kernel("".join(f"\n{{ {body} }}" for body in bodies)) for bodies in (COMPUTES.values(), MORE)),
+        THROUGH_PARAMETERS,
+    ],
+    ids=["computes", "does more", "constants through parameters"],
+)
+def test_it_compiles_for_cuda(source: str) -> None:
+    compiled = compile_source(source, "")
     program = translate(compiled.text, compiled.member_options)
     try:
         version()
