@@ -16,7 +16,7 @@ import numpy as np
 from sdi.clc.launch import pack_hidden
 from sdi.devices.copying import download, from_image, to_image, upload
 from sdi.devices.handles import BoundKernel, DeviceBuffer
-from sdi.devices.image import Slabs
+from sdi.devices.image import LinearImage, Slabs
 from sdi.devices.issue import Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket, completed
@@ -26,6 +26,7 @@ from sdi.launch.appending import AppendedRange, RanChunk
 from sdi.launch.arguments import BufferArgument, ImageArgument, on_member
 from sdi.launch.counters import Counters
 from sdi.launch.kernel import Binding
+from sdi.launch.plan import ImagePlan
 from sdi.launch.steps import Steps
 from sdi.launch.verify.difference import Difference, first_difference, locate_argument
 from sdi.ndrange import GroupBox
@@ -119,7 +120,7 @@ class Verifier:
         compared = [buffer for buffer in buffers if buffer.id in written]
         try:
             shadows = {b.id: self._shadow(b, b.id in written, b.id in reached) for b in buffers}
-            for image in binding.launch_plan.plan.images:
+            for image in self._copied(binding):
                 views = shadows[image.buffer.id].images
                 if image.view not in views:
                     views[image.view] = self._device.allocate(image.view.shape)
@@ -293,7 +294,7 @@ class Verifier:
 
     def _run_box(self, check: _Check, box: GroupBox, waits: list[Ticket]) -> Ticket:
         """Run some work-groups on the shadows; done when what they wrote is in the shadows' linear bytes."""
-        ndrange, images = check.binding.launch_plan.ndrange, check.binding.launch_plan.plan.images
+        ndrange, images = check.binding.launch_plan.ndrange, self._copied(check.binding)
         for image in images:
             shadow, view = check.shadows[image.buffer.id], image.view
             whole = Slabs(0, view.shape.num_slabs)
@@ -316,11 +317,22 @@ class Verifier:
         self._device.flush()
         return ticket
 
+    def _copied(self, binding: Binding) -> list[ImagePlan]:
+        """The images of which the member's kernels use opaque copies."""
+        is_copied = self._memory.images.is_copied
+        return [image for image in binding.launch_plan.plan.images if is_copied(_MEMBER, image.view)]
+
+    def _pixels(self, shadow: _Shadow, view: ImageView) -> DeviceBuffer | LinearImage:
+        """As launches have them: kernels may filter copies and linear bytes in different ways."""
+        if self._memory.images.is_copied(_MEMBER, view):
+            return shadow.images[view]
+        return LinearImage(shadow.device_buffer, view.offset, view.shape)
+
     def _bind(self, check: _Check, box: GroupBox) -> BoundKernel:
         arguments, shifts = on_member(
             check.binding.values,
             lambda pointer: (check.shadows[pointer.buffer].device_buffer, 0),
-            lambda image: check.shadows[image.buffer].images[image.view],
+            lambda image: self._pixels(check.shadows[image.buffer], image.view),
         )
         model = check.binding.kernel.model
         arguments.append(pack_hidden(model, check.binding.launch_plan.ndrange, box, shifts))
