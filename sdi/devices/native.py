@@ -88,8 +88,11 @@ class NativeMember(Protocol):
     def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
         """Where these bytes are; None where the driver must be asked differently."""
 
-    def host(self, host: HostBytes) -> bool:
-        """Make ``host`` such that copies of it can be issued without blocking; False: that can't be."""
+    def host(self, host: HostBytes, is_large: bool = False) -> bool:
+        """Make ``host`` such that copies of it can be issued without blocking; False: that can't be.
+
+        ``is_large``: only where it is so already, and one thread that copies is not too slow for it.
+        """
 
     def peer(self, source: NativeMember | None) -> bool:
         """Whether a copy from a buffer of ``source`` is one operation of the driver."""

@@ -135,8 +135,7 @@ class Builder:
         if is_pooled or (HOST in (source, target) and not are_few_rows(runs)):
             return False
         is_on_host = HOST in (source, target)
-        if is_on_host and over.nbytes > COPY_MAX_NBYTES:  # all of which would be page-locked
-            return False
+        is_large = is_on_host and over.nbytes > COPY_MAX_NBYTES  # all of which would be page-locked
         if nbytes > COPY_MAX_NBYTES and memory.transfers.links.cost_ns(source, target, nbytes) > PEER_MAX_NS:
             return False
         member = (source if target == HOST else target) - 1
@@ -149,7 +148,7 @@ class Builder:
                 reached = view
                 if self.floats:
                     reached = memory.memories.host_view(buffer, ByteRange(*self.span[:2]))
-                if not native.host(reached):
+                if not native.host(reached, is_large):
                     return False
                 places[end] = NativePlace(0, address(view))
                 continue

@@ -29,8 +29,9 @@ from sdi.wire.records import Op as WireOp
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _ON_HOST = {Fill: WireOp.FILL, Map: WireOp.MAP, Unmap: WireOp.UNMAP}
-READ_MAX_NBYTES = 2 << 20
-"""More is copied by several threads if Python has it done; what the client alone copies may be longer."""
+READ_MAX_NBYTES, LARGE_MAX_NBYTES = 2 << 20, 16 << 20
+"""More is copied by several threads if Python has it done; what the client alone copies may be longer, and
+what GPUs copy to locked memory."""
 SHOWN_MAX_NBYTES = 256 << 10
 """Of what the player copies itself, where the client need not."""
 _GUARDED_MAX = 1 << 14

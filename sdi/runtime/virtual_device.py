@@ -35,7 +35,13 @@ from sdi.intervals import ByteRange
 from sdi.launch.launcher import Launcher
 from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
-from sdi.player.keeper import READ_MAX_NBYTES, SHOWN_MAX_NBYTES, WRITE_GRANULE_NBYTES, Keeper
+from sdi.player.keeper import (
+    LARGE_MAX_NBYTES,
+    READ_MAX_NBYTES,
+    SHOWN_MAX_NBYTES,
+    WRITE_GRANULE_NBYTES,
+    Keeper,
+)
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import Bytes, alike, as_region, packed_like
 from sdi.regions import RegionSet
@@ -95,6 +101,9 @@ class VirtualDevice:
         self._memory = memory
         self._launcher = launcher
         self._round_trips = RoundTrips(memory)
+        facts = [device.capabilities for device in memory.devices]
+        copies_itself = memory.transfers.links.is_far or any(each.is_host_memory for each in facts)
+        self._read_max_nbytes = READ_MAX_NBYTES if copies_itself else LARGE_MAX_NBYTES
         self._reads = Reads(memory, launcher)
         self.player: Keeper | None = None
         self._is_host_only = all(device.capabilities.kind.is_host_processor for device in memory.devices)
@@ -209,7 +218,7 @@ class VirtualDevice:
             if packed is not None:
                 packed.give([transfer])
                 return IssuedWork(packed.waits, transfer, packed.offset)
-        is_short = over.nbytes <= (SHOWN_MAX_NBYTES if command.into else READ_MAX_NBYTES)
+        is_short = over.nbytes <= (SHOWN_MAX_NBYTES if command.into else self._read_max_nbytes)
         is_short |= buffer.together != 0 and not command.into  # the client's copy is all of it
         if self.player is not None and run is not None:
             brought = read_where_held(self._memory, buffer, run, command.rectangle.over, issue)

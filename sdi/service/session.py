@@ -109,7 +109,7 @@ class Session:
         self._trim_ns = 0
         self._host = HostWorker()
         self._spilling = spilling_of(self._arena, spill)
-        if not (nodes or spill):
+        if coherence == "lazy" and not (nodes or spill):
             page.rests()
         keeps_copies = coherence != "lazy" or verify != "off" or has_limits or pooled or nodes or spill
         self._memory = VirtualMemory(

@@ -50,7 +50,7 @@ class Member:
     def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
         raise NotImplementedError
 
-    def host(self, host: HostBytes) -> bool:
+    def host(self, host: HostBytes, is_large: bool = False) -> bool:
         raise NotImplementedError
 
     def peer(self, source: NativeMember | None) -> bool:

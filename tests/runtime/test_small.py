@@ -211,7 +211,8 @@ def test_of_a_large_run_what_is_locked_alike_counts(
     assert held.over.stop == 3 << 20 or (last + 1) % WINDOW_NBYTES == 0
     asked: list[tuple[int, int]] = []
 
-    def host(_: object, view: memoryview) -> bool:
+    def host(_: object, view: memoryview, is_large: bool) -> bool:
+        assert not is_large
         asked.append((address(view), view.nbytes))
         return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, is_scalar, safe_name, unqualified
@@ -82,11 +84,7 @@ class InitialiserWriter:
         for each in operands:
             designated = self._designated(each)
             if designated is not None:
-                try:
-                    at = evaluate(self._source(designated[0]))
-                except MacroError as cause:
-                    raise UnknownConstruct(each, "this designator") from cause
-                each = designated[1]
+                at, each = self._index(designated[0]), designated[1]
             if element.form in (Form.ARRAY, Form.RECORD) and not self._fills(element, each):
                 return self._flat(target, node)
             slots[at] = self(element, each)
@@ -95,6 +93,14 @@ class InitialiserWriter:
             slots = {at: value for at, value in slots.items() if at < target.count}
         zero = "{}" if element.form in (Form.ARRAY, Form.RECORD, Form.VECTOR) else "0"
         return "{" + ", ".join(slots.get(i, zero) for i in range(max(slots, default=-1) + 1)) + "}"
+
+    def _index(self, node: SyntaxNode) -> int:
+        """The number in ``[...]``; of names nothing is known here."""
+        source = self._source(node)
+        if not re.search(r"[A-Za-z_]", re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\b", "0", source)):
+            with contextlib.suppress(MacroError):
+                return evaluate(source)
+        raise UnknownConstruct(node, "this designator")
 
     def _text(self, target: Type, node: SyntaxNode) -> str:
         """Characters of an array; C++ has a string only where there is room for its final 0."""

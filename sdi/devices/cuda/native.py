@@ -80,9 +80,10 @@ class CudaNative:
         own = cast(CudaBuffer, buffer)
         return NativePlace(0, own.address + offset) if own.memory is not None else None
 
-    def host(self, host: HostBytes) -> bool:
+    def host(self, host: HostBytes, is_large: bool = False) -> bool:
         try:
-            PAGE_LOCKS.lock(host)
+            if not is_large:
+                PAGE_LOCKS.lock(host)
         except DeviceFailed as cause:
             _log.debug("%s: %s", self._name, cause)
             return False

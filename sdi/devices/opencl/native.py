@@ -60,8 +60,8 @@ class OpenCLNative:
         own = cast(OpenCLBuffer, buffer)
         return NativePlace(own.memory.int_ptr, offset, own.near)
 
-    def host(self, host: HostBytes) -> bool:
-        return True
+    def host(self, host: HostBytes, is_large: bool = False) -> bool:
+        return not is_large
 
     def peer(self, source: NativeMember | None) -> bool:
         return False

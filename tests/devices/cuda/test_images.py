@@ -14,12 +14,12 @@ from sdi.devices import copying
 from sdi.devices.base import BoundArgument, Device
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.images import CudaImage
-from sdi.devices.cuda.launch import filtered_images, parameter_block
+from sdi.devices.cuda.launch import parameter_block
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.handles import DeviceBuffer, DeviceProgram
 from sdi.devices.image import ImageShape, LinearImage, Sampler, Slabs
-from sdi.wire.kernels import CUDA_IMAGE, texture_of
+from sdi.wire.kernels import CUDA_IMAGE
 from sdi.wire.layout import layout
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType
 from tests.clc.cuda.test_images import FORMATS, INSIDE, SIZES
@@ -168,63 +168,6 @@ def test_kernels_write_what_they_read(
     assert (taken(gpu, pictures[1], target).values() == expected).all()
     for picture in pictures:
         gpu.free(picture)
-
-
-FLOATS = [form for form in FORMATS if suffix_of(form[1]) == "f"]
-
-
-@pytest.mark.parametrize("width", [64, 33], ids=["by textures", "by kernels"])
-@pytest.mark.parametrize("form", FLOATS, ids=lambda each: "{:x}-{:x}".format(*each))
-def test_2d_images_in_a_buffer_are_filtered(gpu: Device, form: tuple[int, int], width: int) -> None:
-    program = gpu.build(
-        _KERNELS.replace("COORD", "float2")
-        .replace("SUFFIX", "f")
-        .replace("KIND", "image2d_t")
-        .replace("TYPE", "float"),
-        [],
-    )
-    pixels = pixels_of("image2d_t", *form, (width, 21))
-    has_textures = pixels.shape.row_pitch % 32 == 0
-    begin = 3 * 512 if has_textures else 3 * pixels.shape.pixel_nbytes
-    linear = gpu.allocate(begin + pixels.raw.nbytes)
-    finish(copying.upload(gpu, memoryview(pixels.raw), linear, begin, []))
-    image = LinearImage(linear, begin, pixels.shape)
-    # The hardware's weights have eight bits.
-    most = np.abs(pixels.values()).max()
-    for sampler in samplers("f", True):
-        if sampler.filter == 0x1140:
-            continue
-        at = coordinates(pixels, sampler, True, ITEMS)
-        found = np.zeros((ITEMS, 4), np.float32)
-        run(gpu, program, "read_f_float2", [image, sampler], at, found)
-        off = np.abs(found - modelled(pixels, sampler, at)).max()
-        assert off <= (0.02 if has_textures else 3e-6) * most, sampler
-        assert off > 1e-5 * most or not has_textures, "weights are exact: no texture filters"
-    gpu.free(linear)
-
-
-def test_what_textures_may_filter_is_told_of_by_arguments() -> None:
-    source = """
-    constant sampler_t s = CLK_ADDRESS_CLAMP | CLK_FILTER_LINEAR;
-    kernel void k(read_only image2d_t a, write_only image2d_t b, read_only image3d_t c, sampler_t given) {
-      const sampler_t t = CLK_NORMALIZED_COORDS_TRUE | CLK_ADDRESS_REPEAT | CLK_FILTER_NEAREST;
-      float4 x = read_imagef(a, s, (float2)(1.0f)) + read_imagef(a, t, (float2)(1.0f));
-      write_imagef(b, (int2)(0), x + read_imagef(c, given, (float4)(1.0f)));
-    }
-    """
-    (first,) = translate(source, ()).kernels
-    (second,) = translate(
-        "kernel void k(read_only image2d_t a, int bits) { sampler_t s = bits; }", ()
-    ).kernels
-    shape = ImageShape(MemObjectType.IMAGE2D, ChannelOrder.R, ChannelType.FLOAT, 8, 6, 1, 32, 192)
-    image = LinearImage(DeviceBuffer(CudaBuffer(None, 1 << 40, 1 << 20)), 0, shape)
-    nearest, linear = Sampler(True, 0x1131, 0x1140), Sampler(True, 0x1134, 0x1141)
-    assert filtered_images(first, [image, image, image, nearest]) == {0: {4 | 32}}
-    assert filtered_images(first, [image, image, image, linear]) == {0: {4 | 32, 1 | 8 | 32}}
-    assert {texture_of(bits) for bits in filtered_images(second, [image, bytes(4)])[0]} == set(range(6))
-    block, _ = parameter_block(first, [image, image, image, linear], {0: [0, 7, 0, 0, 0, 9]})
-    descriptions = [layout(CUDA_IMAGE).unpack_from(block, n * layout(CUDA_IMAGE).size) for n in range(3)]
-    assert [each[9:15] for each in descriptions] == [(0, 7, 0, 0, 0, 9), (0,) * 6, (0,) * 6]
 
 
 def test_an_image_in_a_buffer_begins_and_goes_on_where_that_says() -> None:
