@@ -411,8 +411,15 @@ def mapped_pixels_are_the_bytes_themselves(cl: Cl) -> None:
         region = sizes([3, 2, 1])
         place = (byref(row), byref(plane), 0, None, None)
         pointer = cl.make("clEnqueueMapImage", queue, picture, 1, READ | WRITE, first, region, *place)
-        assert (row.value, plane.value) == (48, 0)
-        assert ctypes.string_at(pointer, 60) == DATA[100:160]
+        # GPUs filter rows that begin at multiples of 32 bytes; what is told of the image is what was given.
+        pitch = 48 if flag == USE_HOST_PTR else 32
+        assert (row.value, plane.value) == (pitch, 0)
+        assert (
+            cl.number("clGetImageInfo", picture, 0x1112),
+            cl.number("clGetMemObjectInfo", picture, 0x1102),
+        ) == (48, 288)
+        for y in range(2):
+            assert ctypes.string_at(pointer + y * pitch, 12) == DATA[100 + 48 * y : 112 + 48 * y]
         if flag == USE_HOST_PTR:
             assert pointer == ctypes.addressof(memory) + 100
             assert cl.last("MAP")["transfer"] == 1
@@ -421,11 +428,17 @@ def mapped_pixels_are_the_bytes_themselves(cl: Cl) -> None:
         assert cl.code("clEnqueueMapImage", *again) == MAPPED_TWICE
         beside = cl.make("clEnqueueMapImage", queue, picture, 1, INVALIDATE, second, region, *place)
         ctypes.memset(pointer, 1, 12)
-        ctypes.memset(beside + 48, 2, 12)
+        ctypes.memset(beside + pitch, 2, 12)
         cl.check(cl.clEnqueueUnmapMemObject(queue, picture, pointer, 0, None, None))
         cl.check(cl.clEnqueueUnmapMemObject(queue, picture, beside, 0, None, None))
         cl.check(cl.clFinish(queue))
-        expected = {"offset": 112, "region": [12, 2, 1], "row_pitch": 48, "slice_pitch": 288, "wrote": 1}
+        expected = {
+            "offset": 2 * pitch + 16,
+            "region": [12, 2, 1],
+            "row_pitch": pitch,
+            "slice_pitch": 6 * pitch,
+            "wrote": 1,
+        }
         assert {k: cl.last("UNMAP")[k] for k in expected} == expected
         at = ctypes.create_string_buffer(192)
         whole = sizes([0, 0, 0]), sizes([8, 6, 1])
