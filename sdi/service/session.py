@@ -109,8 +109,6 @@ class Session:
         self._trim_ns = 0
         self._host = HostWorker()
         self._spilling = spilling_of(self._arena, spill)
-        if coherence == "lazy" and not (nodes or spill):
-            page.rests()
         keeps_copies = coherence != "lazy" or verify != "off" or has_limits or pooled or nodes or spill
         self._memory = VirtualMemory(
             self._arena,
@@ -123,6 +121,7 @@ class Session:
             spilling=self._spilling,
             in_arena=None if keeps_copies or not is_image else computes_in_arena(devices, split == "always"),
         )
+        page.rest(self._memory.memories.together_most_nbytes)
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(
             len(devices),

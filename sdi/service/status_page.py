@@ -24,7 +24,7 @@ _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAKE = 1
 _ALL = 2**31 - 1
 _EPOCH_OFFSET = offset_of(ARENA_HEADER, "epoch")
-_RESTS_OFFSET = offset_of(ARENA_HEADER, "rests")
+_RESTING_OFFSET = offset_of(ARENA_HEADER, "resting_nbytes")
 _TAKEN = offset_of(ARENA_HEADER, "taken_nbytes") // 8
 _WORDS, _STATUSES = SLOT_NBYTES // 8, SLOT_NBYTES // 4
 _READY, _SUBMITTED, _STARTED, _ENDED, _PACKED_AT = (
@@ -44,7 +44,7 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5)
+        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 4)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
         self._statuses = slots.cast("i")
@@ -55,9 +55,9 @@ class StatusPage:
         self._number = _FUTEX_NUMBERS[platform.machine()]
         self._dirty = False
 
-    def rests(self) -> None:
-        """While no command is under way nothing is done with the bytes of buffers."""
-        self._epochs[_RESTS_OFFSET // 4] = 1
+    def rest(self, nbytes: int) -> None:
+        """While no command is under way nothing is done with the bytes of buffers of at most this size."""
+        self._taken[_RESTING_OFFSET // 8] = nbytes
 
     def submitted(self, slot: int, now_ns: int) -> None:
         """The command is on its way.  Nobody waits for that, so nobody is woken."""

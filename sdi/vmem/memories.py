@@ -64,11 +64,17 @@ class Memories:
 
     def together(self, nbytes: int) -> int:
         """The bit set of memories that are one for buffers of this size, if any are."""
+        if self._in_arena is None or nbytes > self.together_most_nbytes:
+            return 0
+        return 1 << HOST | 1 << member_memory(self._in_arena)
+
+    @property
+    def together_most_nbytes(self) -> int:
+        """The largest of these buffers: the driver has none that are larger; 0: there are none."""
         if self._in_arena is None:
             return 0
         most = self.devices[self._in_arena].capabilities.info.get(DeviceInfo.MAX_MEM_ALLOC_SIZE, b"")
-        is_too_large = nbytes > int.from_bytes(most, "little")  # for the driver's buffers
-        return 0 if is_too_large else 1 << HOST | 1 << member_memory(self._in_arena)
+        return int.from_bytes(most, "little")
 
     def device(self, memory: int) -> Device:
         """Who copies to and from a memory that is not the host's."""

@@ -25,8 +25,8 @@ TRANSFER_DONE.  The service publishes COMPLETE after that.  A rectangle becomes 
 buffer's memory or, for READ and WRITE, packed elsewhere in the arena (``packed_at``).  Two kinds of WRITE are
 no transfers: nothing more is said about them.  Bytes for a buffer that no command but such writes has named
 since it was created or reused are *written early*: the client has copied when the record is sent.  So are
-those that are too many to be staged, while no command of any queue is under way and where the service says
-``rests``; nothing is sent by another thread while they are copied.  A WRITE
+those that are too many to be staged, while no command of any queue is under way, for buffers that rest then
+(``resting_nbytes``); nothing is sent by another thread while they are copied.  A WRITE
 whose bytes could be read when it was enqueued *carries* them in its record where they are few, and else has
 them *staged*: the client has put them into the arena's staging memory, at ``staged_at``.  The service takes
 them when it comes to the record, in the order of records, and counts them in ``taken_nbytes``, then or, where
@@ -284,10 +284,10 @@ FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
     "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes;"
-    " u32 rests; u32 reserved"
+    " u64 resting_nbytes"
 )
-"""``has_ring``: whether the service reads the ring; set at any time.  ``rests``: while no command is under
-way nothing is done with the bytes of buffers in the arena."""
+"""``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command is
+under way nothing is done with the bytes of buffers of at most this size in the arena."""
 RING = fields("u64 head; u64 unused_head[7]; u64 tail; u64 unused_tail[7]; u32 asleep; u32 unused_asleep[15]")
 """Of the ring, whose bytes are at ``RING_BYTES_OFFSET``: how many the client has written (``head``), and the
 service has read (``tail``), in all.  ``asleep``: the service does not look; who sets that to 0 wakes it."""

@@ -268,7 +268,7 @@ class Service:
         self.statuses = memoryview(self.arena).cast("i")
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
         self.taken = ctypes.c_uint64.from_buffer(self.arena, offset_of(ARENA_HEADER, "taken_nbytes"))
-        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 5)
+        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 4)
         self.has_ring = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "has_ring"))
         self.head, self.tail, self.asleep = (
             kind.from_buffer(self.arena, RING_OFFSET + offset_of(RING, name))

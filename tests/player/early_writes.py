@@ -33,6 +33,13 @@ def main() -> None:
         cl.enqueue_copy(queue, found, target)
         expected = values + (number if number else 0)
         assert (found == expected * 2 + number).all(), f"round {number} of those behind launches"
+    # Behind one that is on its way, as it was sent and nobody waited.
+    for nbytes in (4 << 10, 1 << 20) * 8:
+        queue.finish()
+        cl.enqueue_copy(queue, source, np.full(nbytes // 4, 1, np.int32))
+        cl.enqueue_copy(queue, source, values)
+        cl.enqueue_copy(queue, found, source)
+        assert (found == values).all(), f"{nbytes} bytes that were written before came later"
     # Each command of a queue sees all or nothing of another one, whoever enqueues them.
     done = threading.Event()
 

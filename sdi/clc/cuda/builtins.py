@@ -129,7 +129,7 @@ def builtin(name: str) -> Builtin | None:
     if name in _OF_CLANG:
         return Builtin(_OF_CLANG[name])
     match = _MATH_OF_CLANG.match(name)
-    if match and name not in _functions() and match[1] in _functions():
+    if match and name not in _functions() and match[1] in _functions() - {"abs"}:  # clang's is signed
         return Builtin(f"_cl_{match[1]}")
     plain = name.removesuffix("_explicit")
     if plain.startswith("atom_"):

@@ -101,7 +101,7 @@ class ExpressionWriter:
         self.tree = program.tree
         self.types = types
         self.needing = needing
-        self.initialisers = InitialiserWriter(types, fields, self, self._source)
+        self.initialisers = InitialiserWriter(types, fields, self, self._source, self._is_boolean)
         self.printing = Printing()
         self.samplers: set[int] = set()
         self.names: dict[int, str] = {}

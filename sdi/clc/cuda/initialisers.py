@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, is_scalar, safe_name, unqualified
 from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type
@@ -15,7 +15,7 @@ from sdi.clc.preprocess.macros import MacroError
 class InitialiserWriter:
     """Writes the initialisers of one program.
 
-    ``value``, ``source``: an expression in C++, and as it stands.
+    ``value``, ``source``: an expression in C++, and as it stands; ``is_boolean``: one that was true or false.
     """
 
     def __init__(
@@ -24,11 +24,13 @@ class InitialiserWriter:
         fields: Mapping[int, tuple[SyntaxNode, ...]],
         value: Callable[[SyntaxNode], str],
         source: Callable[[SyntaxNode], str],
+        is_boolean: Callable[[SyntaxNode], bool],
     ) -> None:
         self.types = types
         self.fields = fields
         self._value = value
         self._source = source
+        self._is_boolean = is_boolean
 
     def __call__(self, target: Type, node: SyntaxNode) -> str:
         """The value of an initialiser of ``target``: a list with braces, or an expression."""
@@ -51,19 +53,9 @@ class InitialiserWriter:
         """What a single value makes of ``target``: a scalar all elements of a vector."""
         value = self._value(node)
         if target.form is Form.VECTOR and is_scalar(node.type):
-            return f"_cl_splat<{self.types.plain(target, node)}>({value})"
+            sign = "-" if self._is_boolean(node) else ""
+            return f"_cl_splat<{self.types.plain(target, node)}>({sign}{value})"
         return value
-
-    def _leaves(self, target: Type) -> Iterator[Type]:
-        """The types of what is in ``target``, in order, arrays and records taken apart."""
-        if target.form is Form.ARRAY and target.element is not None:
-            for _ in range(target.count):
-                yield from self._leaves(target.element)
-        elif target.form is Form.RECORD and target.record in self.fields:
-            for field in self.fields[target.record]:
-                yield from self._leaves(field.type)
-        else:
-            yield target
 
     def _designated(self, node: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode] | None:
         """(designator, value) of ``.field = value`` or ``[index] = value``."""
@@ -114,17 +106,40 @@ class InitialiserWriter:
             return True
         if target.form is Form.RECORD:
             return node.type.record == target.record
-        return target.form is not Form.ARRAY or node.kind is NodeKind.STRING_LITERAL
+        if target.form is not Form.ARRAY:
+            return True
+        of_characters = target.element is not None and target.element.form is Form.INTEGER
+        return of_characters and node.kind is NodeKind.STRING_LITERAL
 
     def _flat(self, target: Type, node: SyntaxNode) -> str:
-        """A list that leaves inner braces out: C++ has the same rule, but no designators in it."""
+        """A list that leaves inner braces out, with all of them: C++ would count vectors' elements too."""
         if any(self._designated(each) for each in node.operands):
             raise UnknownConstruct(node, "designators without inner braces")
-        are_leaves = all(each.type.form not in (Form.ARRAY, Form.RECORD) for each in node.operands)
-        if not are_leaves:
-            return "{" + ", ".join(self._value(each) for each in node.operands) + "}"
-        pairs = zip(self._leaves(target), node.operands, strict=False)
-        return "{" + ", ".join(self._one(leaf, each) for leaf, each in pairs) + "}"
+        return self._inside(target, list(reversed(node.operands)), node)
+
+    def _inside(self, target: Type, waiting: list[SyntaxNode], node: SyntaxNode) -> str:
+        """What ``target``, an array or record, takes of what is ``waiting``, last one first."""
+        if target.form is Form.ARRAY:
+            element, taken = target.element, list[str]()
+            assert element is not None
+            while waiting and (len(taken) < target.count or not target.count):
+                taken.append(self._next(element, waiting, node))
+            return "{" + ", ".join(taken) + "}"
+        fields = self.fields.get(target.record)
+        if fields is None:
+            raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
+        if unqualified(target).startswith("union "):
+            fields = fields[:1]
+        listed = []
+        for field in fields:
+            if waiting:
+                listed.append(f".{safe_name(field.name)} = {self._next(field.type, waiting, node)}")
+        return f"{self.types.record(target)}{{{', '.join(listed)}}}"
+
+    def _next(self, target: Type, waiting: list[SyntaxNode], node: SyntaxNode) -> str:
+        if target.form not in (Form.ARRAY, Form.RECORD) or self._fills(target, waiting[-1]):
+            return self(target, waiting.pop())
+        return self._inside(target, waiting, node)
 
     def _record_initialiser(self, target: Type, node: SyntaxNode) -> str:
         fields = self.fields.get(target.record)
@@ -146,7 +161,7 @@ class InitialiserWriter:
                 raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
             field = fields[at]
             if not self._fills(field.type, each):
-                return name + self._flat(target, node)
+                return self._flat(target, node)
             values[field.name] = self(field.type, each)
             at += 1
         listed = [f".{safe_name(f.name)} = {values[f.name]}" for f in fields if f.name in values]

@@ -80,7 +80,7 @@ def in_unicode(source: str) -> str:
 
 def samplers_of(value: str) -> set[int]:
     """What a number may be that is written so and becomes a sampler: its bits, or those of every sampler."""
-    if _BITS.fullmatch(value):
+    if _BITS.fullmatch(value) and not re.search(r"\b0\d", value):
         bits = 0
         for number in re.findall(r"\d+", value):
             bits |= int(number)

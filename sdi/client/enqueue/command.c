@@ -62,6 +62,12 @@ void sdi_record_close(struct sdi_record *record)
         free(record->at);
 }
 
+/* Client lock held.  Whether the service may not have come to a write of the buffer that nobody waits for. */
+static bool has_quiet(cl_mem root, cl_command_queue queue)
+{
+    return root->quiet_id && (root->quiet_queue != queue->object.id || queue->reached_id <= root->quiet_id);
+}
+
 /* Client lock held. */
 static cl_int send_command(struct sdi_record *record, struct sdi_command *command)
 {
@@ -69,7 +75,7 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     cl_event event = NULL;
     if (!sdi_session.running || sdi_session_dead())
         return CL_OUT_OF_RESOURCES;
-    if (command->early && sdi_any_busy())
+    if (command->early && (sdi_any_busy() || has_quiet(command->early->root, command->queue)))
         return SDI_BUSY;
     if (command->transfer && sdi_completion_start() != CL_SUCCESS)
         return CL_OUT_OF_HOST_MEMORY;
@@ -142,6 +148,10 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
     if (!status) {
         if (command->holds)
             sdi_hold(command->holds);
+        if (command->quiet) {
+            command->quiet->quiet_id = command->id;
+            command->quiet->quiet_queue = command->queue->object.id;
+        }
         if (is_over && command->slot) {
             sdi_slot_is_over(command->slot, command->there_ns);
         } else if (!is_over) {
@@ -239,6 +249,8 @@ void sdi_queue_reached(cl_command_queue queue, uint64_t id)
         return;
     if (id >= queue->shows_id)
         sdi_queue_shows(queue, 0);
+    if (id > queue->reached_id)
+        queue->reached_id = id;
     if (id == queue->last_id)
         sdi_queue_is_busy(queue, false);
 }

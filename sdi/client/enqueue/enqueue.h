@@ -47,6 +47,7 @@ struct sdi_command {
     bool shows;                    /* it brings bytes to where the application looks, by itself */
     uint64_t there_ns;             /* since then its bytes are where the service finds them; 0: they are not */
     const struct sdi_transfer *early; /* a write that is made before the record is sent if nothing is under way; or NULL */
+    cl_mem quiet;                  /* the root of a write that is carried or staged; or NULL */
     struct sdi_use *uses;          /* of the application's memory, taken over; they need an event */
     uint64_t gate, bar;            /* out: see sdi_is_gated, sdi_is_barred */
     struct sdi_transfer *transfer; /* to be done by the completion thread */

@@ -82,6 +82,7 @@ static cl_int write_now(struct sdi_record *record, struct sdi_command *command, 
         body->written_ns = command->there_ns;
         sdi_copy_box(transfer);
     } else if (way == CARRIED) {
+        command->quiet = transfer->root;
         body->carried_nbytes = transfer->total;
         sdi_copy_packed(transfer, (char *)record->tail);
     } else {
@@ -90,6 +91,7 @@ static cl_int write_now(struct sdi_record *record, struct sdi_command *command, 
             sdi_record_close(record);
             return CL_OUT_OF_RESOURCES;
         }
+        command->quiet = transfer->root;
         body->staged_at = (uint64_t)(stage - sdi_session.arena);
         sdi_copy_packed(transfer, stage);
     }
@@ -154,7 +156,7 @@ static bool may_be_early(const struct sdi_command *command, const struct sdi_tra
     const cl_mem root = transfer->root;
     size_t offset;
     return transfer->to_arena && transfer->total <= EARLY_MAX_NBYTES && !command->queue->is_busy
-           && __atomic_load_n(&sdi_session.header->rests, __ATOMIC_ACQUIRE) && !root->hosted && !root->is_region
+           && root->nbytes <= __atomic_load_n(&sdi_session.header->resting_nbytes, __ATOMIC_ACQUIRE) && !root->hosted && !root->is_region
            && !root->host_ptr && !sdi_region_of(transfer->host, &offset) && !sdi_region_of(transfer->host + nbytes - 1, &offset);
 }
 

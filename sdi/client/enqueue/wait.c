@@ -133,6 +133,8 @@ cl_int sdi_clFinish(cl_command_queue queue)
     sdi_slot_release(command.slot);
     if (status >= 0 && queue->shows_id < command.id)
         sdi_queue_shows(queue, 0);
+    if (status >= 0 && queue->reached_id < command.id)
+        queue->reached_id = command.id;
     if (status >= 0 && queue->last_id == command.id)
         sdi_queue_is_busy(queue, false);
     sdi_unlock();

@@ -34,6 +34,7 @@ struct sdi_queue {
     uint64_t gate;    /* of the last command that had one */
     uint64_t bar;     /* the same */
     bool is_busy;     /* not all that was enqueued is known to be complete */
+    uint64_t reached_id; /* the last command that is known to be complete with all before it */
     uint64_t shows_id; /* the last command that brings bytes to where the application looks, untold; 0: none under way */
 };
 SDI_FITS(struct sdi_queue);

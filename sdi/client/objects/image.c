@@ -156,7 +156,8 @@ static bool set_pitches(struct sdi_image *image, size_t row_pitch, size_t slice_
         return false;
     image->told_pitch = row_pitch;
     if (type == CL_MEM_OBJECT_IMAGE2D && align > 1) {
-        if (least_row > SIZE_MAX - align)
+        size_t given;
+        if (least_row > SIZE_MAX - align || __builtin_mul_overflow(row_pitch, rows, &given))
             return false;
         row_pitch = (least_row + align - 1) & ~(align - 1);
     }

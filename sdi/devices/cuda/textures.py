@@ -121,6 +121,8 @@ class Textures:
         found: dict[int, list[Texture | None]] = {}
         for number, samplers in filtered.items():
             image: object = arguments[number]
+            if isinstance(image, LinearImage) and image.shape.data_type not in _STORED:
+                continue  # no function reads integers between pixels
             if not isinstance(image, LinearImage) or not _may_filter(image):
                 return None
             try:
@@ -173,8 +175,7 @@ def _may_filter(image: LinearImage) -> bool:
     """Whether the hardware can: by what is the same on all members, so that all filter alike."""
     shape = image.shape
     return (
-        shape.data_type in _STORED
-        and image.offset % ALIGNMENT == 0
+        image.offset % ALIGNMENT == 0
         and shape.row_pitch % PITCH_ALIGNMENT == 0
         and (shape.width <= _WIDTH_MAX and shape.rows <= _ROWS_MAX and shape.row_pitch <= _PITCH_MAX)
     )

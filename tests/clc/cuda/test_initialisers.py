@@ -26,6 +26,22 @@ LISTS = {
         "struct { float4 v; float a[2]; } s[3] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }; r = s[k].v + s[k].a[1];",
         [[4] * 4, [10] * 4, [16] * 4],
     ),
+    "lists, strings and records among others": (
+        """struct { int a; float b; } in = { 5, 6 };
+        struct { int a[2]; char c[4]; float4 v; struct { int a; float b; } d; } s = { 1, 2, "ab", 3, { 4 } };
+        struct { int a[2]; int b[2]; float4 c; } t = { 1, 2, { 2, 3 }, 4 };
+        r = (float4)(s.v.w, s.d.a + s.c[1], t.c.w + k, in.b);""",
+        [[3, 4 + 98, 4, 6], [3, 4 + 98, 5, 6], [3, 4 + 98, 6, 6]],
+    ),
+    "unions": (
+        "struct { int q[2]; union { int i; float j; } u; float4 w; int x; } s = { 1, 2, 3, 4, 5 };"
+        " r = s.w + s.u.i + s.x + k;",
+        [[12] * 4, [13] * 4, [14] * 4],
+    ),
+    "what is true": (
+        "bool t = k > 0; float4 w[1] = { t }; int4 x[1] = { t }; r = w[0] * 2 + x[0].y;",
+        [[0] * 4, [-3] * 4, [-3] * 4],
+    ),
     "too many": ("float w[3] = { 1, 2, 3, 4 }; r = w[k];", [[1] * 4, [2] * 4, [3] * 4]),
     "computed designators": (
         "float w[3] = { [1 + 1] = 5, [0x1] = 4 }; r = w[k];",

@@ -113,15 +113,15 @@ def test_one_is_made_for_each_way_to_filter_and_used_while_a_kernel_names_it(dri
     [
         picture(offset=1024 + 4),
         picture(pitch=132),
-        picture(kind=ChannelType.UNSIGNED_INT8),
         picture(rows=65001),
     ],
-    ids=["begins between", "rows begin between", "integers", "too many rows"],
+    ids=["begins between", "rows begin between", "too many rows"],
 )
 def test_what_the_hardware_can_not_filter_kernels_do(driver: Driver, image: LinearImage) -> None:
     member = of_member()
     assert member.find([image, picture()], {0: {EDGE}, 1: {EDGE}}) is None
-    assert member.find([b"", picture()], {1: {EDGE}}) is not None
+    integers = picture(kind=ChannelType.UNSIGNED_INT8)
+    assert list(member.find([integers, picture()], {0: {EDGE}, 1: {EDGE}}) or ()) == [1]
 
 
 def test_what_the_driver_refuses_is_said_once(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
