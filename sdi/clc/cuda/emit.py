@@ -133,7 +133,7 @@ class _Emitter:
         bodies = [f.body for f in functions.values() if f.body is not None]
         self.may_be_too_large = sum(map(_local_nbytes, bodies)) > SHARED_NBYTES
         self.expressions.names = self._names()
-        self.expressions.constants = self._constants(calls)
+        self.expressions.constants = self._constants()
         self.called = {reference.declaration for each in calls.values() for reference in each}
 
     def emit(self) -> CudaProgram:
@@ -168,33 +168,35 @@ class _Emitter:
                 found[key] = f"_cl_other{number}_{safe_name(function.name)}"
         return found
 
-    def _constants(self, calls: Mapping[int, Sequence[SyntaxNode]]) -> dict[int, set[int]]:
+    def _constants(self) -> dict[int, set[int]]:
         """Parameters, by number, that inline assembly wants to be constants; those of callers that give them.
 
         A compiler that puts a function in its caller's place first finds the caller's constant; C++ has
         template arguments.
         """
-        functions, found = self.tree.functions, dict[int, set[int]]()
-        places = {p.declaration: (key, n) for key, f in functions.items() for n, p in enumerate(f.parameters)}
+        found: dict[int, set[int]] = {}
+        if not _IMMEDIATE.search(self.tree.text):
+            return found
+        functions = self.tree.functions.items()
+        places = {p.declaration: (key, n) for key, f in functions for n, p in enumerate(f.parameters)}
+        calls: dict[int, list[SyntaxNode]] = {}
         waiting: list[tuple[int, int]] = []
-        for key, function in functions.items():
-            inside = function.body.walk() if function.body is not None else ()
-            written = [self.tree.source(node) for node in inside if node.kind is NodeKind.ASM]
-            named = {name for text in written for name in _IMMEDIATE.findall(text)}
-            waiting += [(key, n) for n, p in enumerate(function.parameters) if p.name in named]
+        for key, function in functions:
+            for node in function.body.walk() if function.body is not None else ():
+                if node.kind is NodeKind.ASM:
+                    named = _IMMEDIATE.findall(self.tree.source(node))
+                    waiting += [(key, n) for n, p in enumerate(function.parameters) if p.name in named]
+                elif node.kind is NodeKind.CALL and (reference := callee_of(node)) is not None:
+                    calls.setdefault(reference.declaration, []).append(node)
         while waiting:
             key, number = waiting.pop()
-            if number in found.setdefault(key, set()) or key in self.kernels:
+            if key in self.kernels or number in found.setdefault(key, set()):
                 continue
             found[key].add(number)
-            for caller in calls:
-                body = functions[caller].body
-                for call in body.walk() if body is not None else ():
-                    reference = callee_of(call) if call.kind is NodeKind.CALL else None
-                    if reference is not None and reference.declaration == key:
-                        given = [node.declaration for node in call.children[1 + number].walk()]
-                        waiting += [places[each] for each in given if each in places]
-        return {key: numbers for key, numbers in found.items() if numbers}
+            for call in calls.get(key, ()):
+                given = [node.declaration for node in call.children[1 + number].walk()]
+                waiting += [places[each] for each in given if each in places]
+        return found
 
     def _needing_geometry(self, calls: Mapping[int, Sequence[SyntaxNode]]) -> set[int]:
         """Functions that ask for the native geometry or call one that does."""

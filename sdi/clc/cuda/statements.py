@@ -73,7 +73,8 @@ class StatementWriter:
         self.expressions = expressions
         self.lines = lines
         self._constant_nbytes = 0
-        bodies = [f.body for f in self.tree.functions.values() if f.body is not None]
+        may_jump = re.search(r"\b(goto|switch)\b", self.tree.text)
+        bodies = [f.body for f in self.tree.functions.values() if f.body is not None] if may_jump else []
         self._jumping = [
             (body.begin, body.end) for body in bodies if any(each.kind in _JUMPS for each in body.walk())
         ]

@@ -245,8 +245,12 @@ bool sdi_any_shows(void)
 
 void sdi_queue_reached(cl_command_queue queue, uint64_t id)
 {
-    if (queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        return;
+    if (!(queue->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE))
+        sdi_queue_finished(queue, id);
+}
+
+void sdi_queue_finished(cl_command_queue queue, uint64_t id)
+{
     if (id >= queue->shows_id)
         sdi_queue_shows(queue, 0);
     if (id > queue->reached_id)

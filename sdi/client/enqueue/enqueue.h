@@ -82,6 +82,8 @@ cl_int sdi_migrate(cl_command_queue queue, cl_uint type, cl_uint num, const stru
 
 /* Client lock held.  A command of an ordered queue is complete: so is all before it. */
 void sdi_queue_reached(cl_command_queue queue, uint64_t id);
+/* Client lock held.  So is all before a command of any queue. */
+void sdi_queue_finished(cl_command_queue queue, uint64_t id);
 /* Client lock held.  The queue's `shows_id` is this one. */
 void sdi_queue_shows(cl_command_queue queue, uint64_t id);
 /* Client lock held.  Whether bytes may be on their way to where the application looks, by commands of any queue.  (One that

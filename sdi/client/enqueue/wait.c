@@ -131,12 +131,8 @@ cl_int sdi_clFinish(cl_command_queue queue)
     status = sdi_slot_await(command.slot);
     sdi_lock();
     sdi_slot_release(command.slot);
-    if (status >= 0 && queue->shows_id < command.id)
-        sdi_queue_shows(queue, 0);
-    if (status >= 0 && queue->reached_id < command.id)
-        queue->reached_id = command.id;
-    if (status >= 0 && queue->last_id == command.id)
-        sdi_queue_is_busy(queue, false);
+    if (status >= 0)
+        sdi_queue_finished(queue, command.id);
     sdi_unlock();
     if (status != SDI_INTERRUPTED)
         sdi_host_show();
