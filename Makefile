@@ -1,5 +1,5 @@
 # make demo    run two OpenCL programs on 1, 2 and 4 devices that look like one
-# make test    run the tests, in as many processes as there are cores    (ARGS="tests/cli -k env": some; WORKERS=0: in one process; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes; ALL_SEEDS=1: more random cases)
+# make test    run the tests, in as many processes as there are cores    (ARGS="tests/cli -k env": some; WORKERS=0: in one process; ALL_IMAGES=1: all programs on all images; ALL_LENGTHS=1: all replies cut at all bytes; ALL_SEEDS=1: more random cases; DRIVERS=folder of .icd files: with these drivers)
 # make bench   measure what sdi costs   (ARGS=--quick for a short run)
 # make figures run the paper's applications, write tables and pictures to bench/results   (ARGS="-n 1,2" ...)
 # make cts     run the Khronos conformance tests that CTS=<folder of built binaries> NAMES=<folder of lists> name

@@ -26,6 +26,9 @@ settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 10.0
+DRIVERS = os.environ.get("DRIVERS", "")
+"""A folder of .icd files: run the tests with these drivers in place of the machine's."""
+
 MARK = "TESTS_OF_SDI"
 """Variable that services inherit from this run, to tell them from those of others."""
 
@@ -67,6 +70,8 @@ def _prepare() -> None:
     for name in [n for n in os.environ if n.startswith(("SDI_", "OCL_ICD_", "PYOPENCL_"))]:
         if name not in kept:
             del os.environ[name]
+    if DRIVERS:
+        os.environ["OCL_ICD_VENDORS"] = os.environ["SDI_MEMBER_VENDORS"] = DRIVERS
     os.environ["PYOPENCL_NO_CACHE"] = "1"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start many Pythons
     sys.dont_write_bytecode = False

@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = "OCL_TEST_RUN"
 """Variable with a value of its own for each run, which all processes of the run inherit."""
 
+DRIVERS = os.environ.get("DRIVERS", "")
+"""A folder of .icd files: of the drivers in place of the machine's."""
+
 PLAYER = os.environ.get("SDI_PLAYER", "on")
 """Whether images and sessions replay launches: tests are run without that, too."""
 
@@ -73,7 +76,8 @@ def plain_environ() -> dict[str, str]:
     """An environment in which the loader finds the plain drivers."""
     unwanted = ("SDI_", "OCL_ICD_", "OCL_TEST_")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-    return environ | {"PYOPENCL_NO_CACHE": "1"}
+    other = {"OCL_ICD_VENDORS": DRIVERS, "SDI_MEMBER_VENDORS": DRIVERS} if DRIVERS else {}
+    return environ | {"PYOPENCL_NO_CACHE": "1"} | other
 
 
 def image_environ(members: int, **settings: str) -> dict[str, str]:

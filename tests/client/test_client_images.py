@@ -23,7 +23,8 @@ from tests.client.test_client_binding import (
 )
 
 IMAGE2D, IMAGE3D, IMAGE2D_ARRAY, IMAGE1D, IMAGE1D_ARRAY, IMAGE1D_BUFFER = range(0x10F1, 0x10F7)
-RGBA, R, UNORM8, FLOAT, UINT32 = 0x10B5, 0x10B0, 0x10D2, 0x10DE, 0x10DC
+RGBA, BGRA, R = 0x10B5, 0x10B6, 0x10B0
+UNORM8, FLOAT, UINT32, SNORM16 = 0x10D2, 0x10DE, 0x10DC, 0x10D1
 DATA = bytes(range(256)) * 16
 MAPPED_TWICE = -59
 
@@ -88,7 +89,7 @@ def images_and_samplers_that_the_device_lacks_are_refused(cl: Cl) -> None:
 
 def formats_are_listed_by_kind_and_access(cl: Cl) -> None:
     context = cl.context()
-    every = [(RGBA, UNORM8), (R, FLOAT), (RGBA, UINT32)]
+    every = [(RGBA, UNORM8), (R, FLOAT), (RGBA, UINT32), (BGRA, SNORM16)]
     assert formats(cl, context, READ_WRITE, IMAGE2D) == every[:2]
     assert formats(cl, context, 0, IMAGE3D) == every[:2]
     assert formats(cl, context, WRITE_ONLY, IMAGE1D_BUFFER) == every[:2]
@@ -96,7 +97,9 @@ def formats_are_listed_by_kind_and_access(cl: Cl) -> None:
     assert formats(cl, context, 1 << 12, IMAGE2D_ARRAY) == every[:2]
     one, num = (c_uint32 * 4)(), c_uint32()
     cl.check(cl.clGetSupportedImageFormats(context, READ_ONLY, IMAGE2D, 1, one, byref(num)))
-    assert (list(one), num.value) == ([RGBA, UNORM8, 0, 0], 3)
+    assert (list(one), num.value) == ([RGBA, UNORM8, 0, 0], len(every))
+    for what in every:
+        cl.make("clCreateImage", context, READ_ONLY, layout(*what), described(IMAGE2D, 4, 4), None)
     assert cl.clGetSupportedImageFormats(None, READ_ONLY, IMAGE2D, 1, one, None) == -34
     assert cl.clGetSupportedImageFormats(context, READ_ONLY, 0x10F0, 1, one, None) == -30
     assert cl.clGetSupportedImageFormats(context, READ_ONLY, 0x10F7, 1, one, None) == -30

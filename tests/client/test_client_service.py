@@ -122,6 +122,7 @@ IMAGE_FACTS: dict[int, bytes] = {
         *(0x10B5, 0x10D2, ALL_USES, 0),  # RGBA, UNORM_INT8
         *(0x10B0, 0x10DE, ALL_USES, 0),  # R, FLOAT
         *(0x10B5, 0x10DC, 0x444444, 0),  # RGBA, UNSIGNED_INT32: only read
+        *(0x10B6, 0x10D1, 0x444444, 0),  # BGRA, SNORM_INT16, which OpenCL does not allow and a driver has
     ),
 }
 """Of a device that has images: all but those with ``SDI_FAKE_IMAGES=0``."""

@@ -120,9 +120,11 @@ cl_int sdi_clGetSupportedImageFormats(cl_context context, cl_ulong flags, cl_uin
     return CL_SUCCESS;
 }
 
-/* CL_SUCCESS for what OpenCL allows, known to sdi or not. */
+/* CL_SUCCESS for what OpenCL allows, known to sdi or not, and for what drivers have beyond that. */
 static cl_int check_format(struct format format)
 {
+    if (format_supported(format, UINT32_MAX))
+        return CL_SUCCESS;
     bool is_packed = format.data_type >= CL_UNORM_INT16 + 1 && format.data_type < CL_SIGNED_INT8;
     bool is_known = (format.order >= CL_R && format.order <= CL_ABGR)
                     && (format.data_type >= CL_SNORM_INT8 && format.data_type <= CL_UNORM_INT_101010_2);

@@ -17,6 +17,7 @@ from sdi.devices.opencl.ahead import BuildsAhead
 from sdi.devices.opencl.compare import Comparer
 from sdi.devices.opencl.driver_program import DriverProgram, ProgramKey
 from sdi.devices.opencl.images import are_views, image_formats
+from sdi.devices.opencl.memory import is_in_place
 from sdi.limits import has_limited_room
 
 
@@ -32,17 +33,17 @@ class _Build:
 class DriverContext:
     """A context on one driver device.  Any thread.  Raises ``cl.Error``.
 
-    ``formats``: of images, empty where ``has_images`` is False; see ``Capabilities``.  ``are_views``: images
-    of host memory are that memory itself.
+    ``formats``: of images, empty where ``has_images`` is False; see ``Capabilities``.  ``is_in_place``,
+    ``are_views``: buffers, and images, of host memory are that memory itself.
     """
 
     def __init__(self, device: cl.Device, has_images: bool) -> None:
         self.device: Final = device
         self.handle: Final = cl.Context([device])
         self.formats: Final = image_formats(self.handle) if has_images else {}
-        self.are_views: Final = (
-            has_images and device.type & cl.device_type.CPU != 0 and are_views(self.handle, device)
-        )
+        is_cpu = device.type & cl.device_type.CPU != 0
+        self.is_in_place: Final = is_cpu and is_in_place(self.handle, device)
+        self.are_views: Final = self.is_in_place and has_images and are_views(self.handle, device)
         self.comparer: Final = Comparer(self.handle)
         self.ahead: Final = BuildsAhead()
         self._lock = threading.Lock()

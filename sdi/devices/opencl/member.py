@@ -171,8 +171,8 @@ class OpenCLDevice:
             compares=True,
             is_host_memory=device.kind.is_host_processor,
             formats=self.shared.formats,
-            has_linear_images=is_pocl and self.shared.are_views,
-            maps_host=is_pocl and device.kind.is_host_processor,
+            has_linear_images=self.shared.are_views,
+            maps_host=self.shared.is_in_place,
             platform_vendor=device.platform_vendor,
             compiler=device.compiler,
         )
@@ -215,7 +215,7 @@ class OpenCLDevice:
     def _memory(self, nbytes: int, flags: int, asked: str) -> tuple[cl.Buffer, memoryview | None]:
         """A new buffer of the driver's, and its bytes where it computes in host memory.  Raises ClError."""
         try:
-            if not self._is_pocl:
+            if not self.shared.is_in_place:
                 return cl.Buffer(self._context, flags, nbytes), None
             # It computes in the memory it is given: so other members can copy from there directly.
             host = memoryview(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
@@ -226,7 +226,8 @@ class OpenCLDevice:
     def _map_host(self, host: HostBytes) -> DeviceBuffer:
         asked = f"{self.capabilities.name}: {host.nbytes} bytes of host memory"
         # Elsewhere the driver may keep a copy of its own, which others would not see.
-        require(self._is_pocl, Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}: the driver can't share them")
+        is_shared = self.shared.is_in_place
+        require(is_shared, Status.MEM_OBJECT_ALLOCATION_FAILURE, f"{asked}: the driver can't share them")
         try:
             memory = cl.Buffer(self._context, IN_HOST_MEMORY, hostbuf=host)
         except (cl.Error, MemoryError) as cause:

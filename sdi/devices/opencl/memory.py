@@ -6,12 +6,15 @@ import ctypes
 from dataclasses import dataclass, field
 from typing import cast
 
+import numpy as np
 import pyopencl as cl
 
 from sdi.devices.image import ImageShape
 
 IN_HOST_MEMORY = cast(cl.mem_flags, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR)
 _VIEWS_MAX = 64
+_ODD = 64
+"""Where bytes begin that are on no page's boundary."""
 View = tuple[int, ImageShape]
 """Pixels of a buffer: where the first one is, and how they lie."""
 
@@ -49,3 +52,22 @@ class OpenCLBuffer:
     def holds(self, offset: int, nbytes: int) -> bool:
         """Whether such a copy is within the buffer; the driver refuses others."""
         return self.host is not None and offset + nbytes <= self.host.nbytes
+
+
+def is_in_place(context: cl.Context, device: cl.Device) -> bool:
+    """Whether the driver's buffers in host memory are these very bytes, whoever writes to them.
+
+    A driver may keep a copy.  Blocks for a moment.
+    """
+    host = np.zeros(192, np.uint8)
+    one, two = (np.full(3, value, np.uint8) for value in (1, 2))
+    try:
+        queue = cl.CommandQueue(context, device)
+        buffer = cl.Buffer(context, IN_HOST_MEMORY, hostbuf=host[_ODD:])
+        cl.enqueue_copy(queue, buffer, one, dst_offset=_ODD)
+        is_seen = host.nonzero()[0].tolist() == [2 * _ODD, 2 * _ODD + 1, 2 * _ODD + 2]
+        host[2 * _ODD : 2 * _ODD + 3] = two
+        cl.enqueue_copy(queue, one, buffer, src_offset=_ODD)
+    except cl.Error:
+        return False
+    return is_seen and np.array_equal(one, two)
