@@ -125,7 +125,7 @@ def announce(
 def have_host_addresses(devices: Sequence[Device]) -> bool:
     """Whether kernels on all of them can use bytes of this process at their addresses here."""
     facts = [device.capabilities for device in devices]
-    return all(each.node == 0 and each.kind.is_host_processor and each.is_host_memory for each in facts)
+    return all(each.node == 0 and each.is_host_memory and each.maps_host for each in facts)
 
 
 def _shared_address(

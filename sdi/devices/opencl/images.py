@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,6 +14,7 @@ from pyopencl import _cl
 from sdi.devices.handles import HostBytes
 from sdi.devices.image import ImageShape, LinearImage, Slabs, is_known_format
 from sdi.devices.opencl.memory import IN_HOST_MEMORY, OpenCLBuffer
+from sdi.ndrange import Int3
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemFlags, MemObjectType
 
 _ACCESSES = (MemFlags.READ_WRITE, MemFlags.WRITE_ONLY, MemFlags.READ_ONLY, MemFlags.KERNEL_READ_AND_WRITE)
@@ -97,9 +99,18 @@ def are_views(context: cl.Context, device: cl.Device) -> bool:
 
 
 def copy_pixels(
-    queue: cl.CommandQueue, image: MemberImage, slabs: Slabs, buffer: cl.Buffer, offset: int, to_image: bool
+    queue: cl.CommandQueue,
+    image: MemberImage,
+    slabs: Slabs,
+    buffer: cl.Buffer,
+    offset: int,
+    to_image: bool,
+    kept: list[cl.Event],
 ) -> cl.Event:
-    """Between a buffer and an image: one command where the pixels have no gaps, else one for each row."""
+    """Between a buffer and an image: one command where the pixels have no gaps, else one for each row.
+
+    ``kept``: events that must live until the one that is returned is complete: to drop one is to wait for it.
+    """
     shape = image.shape
     origin, (width, rows, planes) = shape.region_of(slabs)
     dense_rows = rows == 1 or shape.row_pitch == width * shape.pixel_nbytes
@@ -122,12 +133,40 @@ def copy_pixels(
                     dst_offset=there if to_image else here,
                     byte_count=region[0] * shape.pixel_nbytes,
                 )
-            elif to_image:
-                event = _cl._enqueue_copy_buffer_to_image(queue, buffer, image.memory, byte, at, region)
             else:
-                event = _cl._enqueue_copy_image_to_buffer(queue, image.memory, buffer, at, region, byte)
+                event = _copy_box(queue, image, at, region, buffer, byte, to_image, kept)
     assert event is not None
     return event
+
+
+def _copy_box(
+    queue: cl.CommandQueue,
+    image: MemberImage,
+    at: Int3,
+    region: Int3,
+    buffer: cl.Buffer,
+    byte: int,
+    to_image: bool,
+    kept: list[cl.Event],
+) -> cl.Event:
+    """Between a buffer and a box of an image, through the host where the driver has no such copy."""
+    memory = image.memory
+    try:
+        if to_image:
+            return _cl._enqueue_copy_buffer_to_image(queue, buffer, memory, byte, at, region)
+        return _cl._enqueue_copy_image_to_buffer(queue, memory, buffer, at, region, byte)
+    except cl.Error:
+        if image.shape.type != MemObjectType.IMAGE1D_ARRAY:
+            raise
+    # NVIDIA's driver refuses arrays of rows, but reads and writes them.  Events keep the bytes.
+    host = np.empty(math.prod(region) * image.shape.pixel_nbytes, np.uint8)
+    if to_image:
+        kept.append(cl.enqueue_copy(queue, host, buffer, src_offset=byte, is_blocking=False))
+        kept.append(_cl._enqueue_write_image(queue, memory, at, region, host, is_blocking=False))
+    else:
+        kept.append(_cl._enqueue_read_image(queue, memory, at, region, host, is_blocking=False))
+        kept.append(cl.enqueue_copy(queue, buffer, host, dst_offset=byte, is_blocking=False))
+    return kept[-1]
 
 
 def _descriptor(shape: ImageShape, backing: cl.Buffer | None, is_linear: bool = False) -> cl.ImageDescriptor:

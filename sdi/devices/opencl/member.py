@@ -277,9 +277,9 @@ class OpenCLDevice:
         own, host = cast(OpenCLBuffer, inside.memory), cast(HostBytes, outside.memory)
         at, start, nbytes = inside.offset + region.base, outside.offset + region.base, region.nbytes
         if region.levels:
-            ticket = self._lane.issue(
-                partial(copy_rows, self._queue, own.memory, at, host, start, region, to_device), wait, host
-            )
+            kept: list[cl.Event] = []
+            copy = partial(copy_rows, self._queue, own.memory, at, host, start, region, to_device, kept)
+            ticket = self._lane.issue(copy, wait, (host, kept))
         elif own.host is not None and self._is_beside(own, at, host, start, nbytes):
             here, there = own.host[at : at + nbytes], outside.host(nbytes, start)
             to, from_ = (here, there) if to_device else (there, here)
@@ -313,8 +313,9 @@ class OpenCLDevice:
         picture, linear = (target, source) if to_image else (source, target)
         image, memory = cast(MemberImage, picture.memory), cast(OpenCLBuffer, linear.memory).memory
         slabs = image.shape.slabs_of(region.bounds)
-        start = partial(copy_pixels, self._queue, image, slabs, memory, linear.offset, to_image)
-        return self._lane.issue(start, wait)
+        kept: list[cl.Event] = []
+        start = partial(copy_pixels, self._queue, image, slabs, memory, linear.offset, to_image, kept)
+        return self._lane.issue(start, wait, kept)
 
     def merge(
         self,
@@ -390,10 +391,20 @@ class OpenCLDevice:
         return self._lane.issue(start, wait, in_the_way=partial(POCL_ORDER.enter, key, width))
 
     def flush(self) -> None:
-        self._queue.flush()
+        try:
+            self._queue.flush()
+        except cl.Error as cause:
+            raise DeviceFailed(self.capabilities.name, str(cause)) from cause
 
     def is_lost(self) -> bool:
-        return not self._device.available
+        if not self._device.available:
+            return True
+        try:  # NVIDIA's driver refuses every command after a kernel that went astray
+            cl.enqueue_marker(self._queue)
+            self._queue.flush()
+        except cl.Error:
+            return True
+        return False
 
     def close(self) -> None:
         self._copies.close()
