@@ -149,7 +149,7 @@ def _copy_box(
     to_image: bool,
     kept: list[cl.Event],
 ) -> cl.Event:
-    """Between a buffer and a box of an image, through the host where the driver has no such copy."""
+    """Between a buffer and a box of an image; where the driver has no such copy through the host, waiting."""
     memory = image.memory
     try:
         if to_image:
@@ -158,13 +158,13 @@ def _copy_box(
     except cl.Error:
         if image.shape.type != MemObjectType.IMAGE1D_ARRAY:
             raise
-    # NVIDIA's driver refuses arrays of rows, but reads and writes them.  Events keep the bytes.
+    # NVIDIA's driver refuses arrays of rows, but reads and writes them; it may read the host's bytes at once.
     host = np.empty(math.prod(region) * image.shape.pixel_nbytes, np.uint8)
     if to_image:
-        kept.append(cl.enqueue_copy(queue, host, buffer, src_offset=byte, is_blocking=False))
+        cl.enqueue_copy(queue, host, buffer, src_offset=byte)
         kept.append(_cl._enqueue_write_image(queue, memory, at, region, host, is_blocking=False))
     else:
-        kept.append(_cl._enqueue_read_image(queue, memory, at, region, host, is_blocking=False))
+        _cl._enqueue_read_image(queue, memory, at, region, host, is_blocking=True)
         kept.append(cl.enqueue_copy(queue, buffer, host, dst_offset=byte, is_blocking=False))
     return kept[-1]
 
