@@ -16,12 +16,12 @@ from sdi.wire.layout import layout
 
 _SPECIFIER = re.compile(
     rb"%(?:(?P<flags>[-+ #0]*)(?P<width>\d*)(?P<precision>(?:\.\d*)?)(?:v(?P<count>2|3|4|8|16))?"
-    rb"(?P<length>hh|hl|h|ll|l|)(?P<conversion>[diouxXfFeEgGaAcsp])|(?P<percent>%))"
+    rb"(?P<length>hh|hl|h|ll|l|j|z|t|)(?P<conversion>[diouxXfFeEgGaAcsp])|(?P<percent>%))"
 )
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3})|(.))", re.DOTALL)
 _ESCAPES = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v", strict=True))
-_BITS = {b"hh": 8, b"h": 16, b"hl": 32, b"": 32, b"l": 64, b"ll": 64}
+_BITS = {b"hh": 8, b"h": 16, b"hl": 32, b"": 32, b"l": 64, b"ll": 64, b"j": 64, b"z": 64, b"t": 64}
 _RECORD = layout(PRINT_RECORD)
 _NULL_COUNT = (1 << 64) - 1
 _snprintf = ctypes.CDLL(None).snprintf

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 
+from sdi.clc.compile import compile_source
 from sdi.clc.cuda.builtins import header_part
-from sdi.clc.cuda.translate import translate
+from sdi.clc.cuda.translate import nvrtc_options, translate
+from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text
 from tests.clc.host_cpp import host_library, host_text
+from tests.clc.members import build, queue
 
 _WORDS = """
 #include <type_traits>
@@ -91,3 +96,31 @@ def calls(kernels: HostKernels, *names: str) -> tuple[Any, ...]:
         return call
 
     return tuple(call_of(name) for name in names)
+
+
+_ITEMS, _NUMBERS = 4, 64
+_KERNEL = "\nkernel void k(global int *o, global float *f) {{ int g = get_global_id(0); {body} }}\n"
+
+
+def agree(body: str, folder: Path, before: str = "") -> None:
+    """A kernel makes the same of zeros on the driver and as CUDA C++ on this machine; and NVRTC takes it.
+
+    ``body``: of ``k(global int *o, global float *f)`` with the item's number ``g``; 64 of each for 4 items.
+    """
+    source = before + _KERNEL.format(body=body)
+    on_driver, here = ([np.zeros(_NUMBERS, kind) for kind in (np.int32, np.float32)] for _ in range(2))
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(queue().context, flags, hostbuf=each) for each in on_driver]
+    cl.Kernel(build(source, ["-w"]), "k")(queue(), (_ITEMS,), (1,), *buffers)
+    for array, buffer in zip(on_driver, buffers, strict=True):
+        cl.enqueue_copy(queue(), array, buffer)
+    compiled = compile_source(source, "")
+    build(compiled.text, compiled.member_options)
+    with contextlib.suppress(NvrtcMissing):
+        program = translate(compiled.text, compiled.member_options)
+        words = nvrtc_options(compiled.member_options, program.contracts)
+        assert compile_text(program.text, (*words, "--Ofast-compile=max"), (9, 0))
+    here = [aligned(each) for each in here]
+    HostKernels(source, folder).launch("k", _ITEMS, 1, *here)
+    for ours, theirs in zip(here, on_driver, strict=True):
+        assert ours.tobytes() == theirs.tobytes(), (ours.tolist(), theirs.tolist())

@@ -53,9 +53,25 @@ _CL_HALF_COMPARE(==) _CL_HALF_COMPARE(!=)
 _CL _cl_half operator-(_cl_half a) { a.bits ^= 0x8000; return a; }
 _CL _cl_half operator+(_cl_half a) { return a; }
 _CL bool operator!(_cl_half a) { return !(a.bits & 0x7fff); }
-template<class B, class F> _CL _cl_half _cl_half_to(_cl_half &a, B b, F f) {
-  return a = _cl_half(f((float)a, (float)b));
-}
+// With a double in double, else in float; an integer that is assigned to becomes a half first.
+#define _CL_HALF_TO(op) \
+  template<class B> _CL _cl_half &operator op##=(_cl_half &a, B b) { \
+    typedef typename _cl_if<_cl_same<B, double>::value, double, float>::type T; \
+    return a = _cl_half((T)a op (T)b); \
+  } \
+  template<class A> requires(!_cl_same<typename _cl_bare<A>::type, _cl_half>::value) _CL A &operator op##=(A &a, _cl_half b) { \
+    return a = (A)(_cl_half(a) op b); \
+  }
+_CL_HALF_TO(+) _CL_HALF_TO(-) _CL_HALF_TO(*) _CL_HALF_TO(/)
+#undef _CL_HALF_TO
+_CL _cl_half &operator++(_cl_half &a) { return a += 1.0f; }
+_CL _cl_half &operator--(_cl_half &a) { return a -= 1.0f; }
+_CL _cl_half operator++(_cl_half &a, int) { _cl_half b = a; ++a; return b; }
+_CL _cl_half operator--(_cl_half &a, int) { _cl_half b = a; --a; return b; }
+
+// Truth counts as 1 and 0: C++ has neither operator of it.
+template<class B> _CL bool _cl_bool_pre(B &a, int by) { return a = a + by != 0; }
+template<class B> _CL bool _cl_bool_post(B &a, int by) { const bool before = a; a = a + by != 0; return before; }
 
 template<class T> struct _cl_is_float { static constexpr bool value = false; };
 template<> struct _cl_is_float<float> { static constexpr bool value = true; };
@@ -63,6 +79,9 @@ template<> struct _cl_is_float<double> { static constexpr bool value = true; };
 template<> struct _cl_is_float<_cl_half> { static constexpr bool value = true; };
 template<class T> struct _cl_is_unsigned { static constexpr bool value = !_cl_is_float<T>::value && (T)-1 > (T)0; };
 template<> struct _cl_is_unsigned<_cl_half> { static constexpr bool value = false; };
+
+// An array as a value: what a compound literal is.
+template<class T, int N> struct _cl_list { T v[N]; };
 
 // Vectors.  Three elements lie in memory as four do.  The fourth has no meaning, but is copied with them: bytes
 // of no element are copied one by one.
@@ -118,7 +137,7 @@ template<class V, int... I> struct _cl_components {
 };
 template<int... I, class V> _CL _cl_components<V, I...> _cl_ref(V &r) { return _cl_components<V, I...>{r}; }
 
-// C++ does not copy volatile class objects: vectors by elements, records by words or bytes.
+// C++ does not copy volatile class objects: vectors by elements, records and halves by the largest units.
 template<class V, class T, int N> _CL V _cl_load(const volatile _cl_vec<T, N> &a) {
   V r;
   _CL_EACH(N) r.v[i] = a.v[i];
@@ -129,7 +148,8 @@ template<class T, int N> _CL _cl_vec<T, N> _cl_store(volatile _cl_vec<T, N> &a, 
   return b;
 }
 template<class V> struct _cl_units {
-  typedef typename _cl_if<alignof(V) % 4 == 0, unsigned, unsigned char>::type T;
+  typedef typename _cl_if<alignof(V) % 2 == 0, unsigned short, unsigned char>::type narrow;
+  typedef typename _cl_if<alignof(V) % 4 == 0, unsigned, narrow>::type T;
   T at[sizeof(V) / sizeof(T)];
 };
 template<class V> requires(!_cl_is_vec<V>::value) _CL V _cl_load(const volatile V &a) {
@@ -142,6 +162,12 @@ template<class V> requires(!_cl_is_vec<V>::value) _CL V _cl_store(volatile V &a,
   _CL_EACH(sizeof r.at / sizeof *r.at) ((volatile _cl_units<V> *)&a)->at[i] = r.at[i];
   return b;
 }
+#define _CL_HALF_TO(op) \
+  template<class B> _CL _cl_half operator op##=(volatile _cl_half &a, B b) { \
+    _cl_half c = _cl_load<_cl_half>(a); \
+    return _cl_store(a, c op##= b); \
+  }
+_CL_HALF_TO(+) _CL_HALF_TO(-) _CL_HALF_TO(*) _CL_HALF_TO(/)
 
 // Of three elements in memory that others see, the fourth is not written.
 template<class T> _CL _cl_vec<T, 3> _cl_store(_cl_vec<T, 3> &a, _cl_vec<T, 3> b) {

@@ -15,9 +15,16 @@ from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, PRINT_HEADER, header_part, header_text
 from sdi.clc.cuda.expressions import GRID, ExpressionWriter
 from sdi.clc.cuda.records import Records
-from sdi.clc.cuda.statements import StatementWriter, is_assertion, space_of
+from sdi.clc.cuda.statements import StatementWriter, is_assertion
 from sdi.clc.cuda.tree import CudaTree
-from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, safe_name, unqualified
+from sdi.clc.cuda.types import (
+    TypeNames,
+    UnknownConstruct,
+    in_unicode,
+    safe_name,
+    space_of,
+    unqualified,
+)
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Type, callee_of
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap, line_map
@@ -222,7 +229,7 @@ class _Emitter:
             case NodeKind.FUNCTION_DECL:
                 return self._function(node)
             case NodeKind.VAR_DECL:
-                return self.statements.variable(node, is_global=True)
+                return self.statements.scope(lambda: self.statements.variable(node, is_global=True))
             case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL | NodeKind.ENUM_DECL | NodeKind.TYPEDEF_DECL:
                 return ""
             case _:
@@ -295,9 +302,12 @@ class _Emitter:
             bounds = f"__launch_bounds__({required[0] * required[1] * required[2]}) "
         symbol = SYMBOL_PREFIX + _symbol_of(function)
         head = f'extern "C" __global__ void {bounds}{symbol}({", ".join(parameters)})'
-        body = "".join(
-            self.statements.place(each) + (self._unshifted(each) or self.statements(each))
-            for each in function.body.children
+        statements = function.body.children
+        body = self.statements.scope(
+            lambda: "".join(
+                self.statements.place(each) + (self._unshifted(each) or self.statements(each))
+                for each in statements
+            )
         )
         body = f"{' '.join(locals_)} {{ {body}\n}}"
         if self.may_be_too_large:

@@ -6,22 +6,25 @@ clang's implicit conversions are in the tree and become casts: C++ then has noth
 
 from __future__ import annotations
 
-import functools
-import math
 import re
-import struct
 from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, Builtin, builtin, constant_of
+from sdi.clc.cuda.components import component_indices
+from sdi.clc.cuda.compound_literals import CompoundLiterals
 from sdi.clc.cuda.contraction import fused, may_contract, subtracted
+from sdi.clc.cuda.generic import chosen, is_generic
 from sdi.clc.cuda.initialisers import InitialiserWriter
+from sdi.clc.cuda.literals import floating, integer, is_number, known
 from sdi.clc.cuda.printf import Printing
 from sdi.clc.cuda.tree import CudaTree
 from sdi.clc.cuda.types import (
     TypeNames,
     UnknownConstruct,
     in_ascii,
+    is_anonymous,
+    is_empty,
     is_scalar,
     safe_name,
     samplers_of,
@@ -45,37 +48,8 @@ _COMPOUND = dict(
 """Names of what the header has for operators on vectors that ``_is_stored`` tells."""
 _SEEN_BY_OTHERS = (Space.GLOBAL, Space.LOCAL, Space.GENERIC)
 _COMPONENT = re.compile(r"[\s)]*(\.|->)\s*([A-Za-z0-9]+)\s*\Z")
-_LETTERS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _BOOLEAN = {"true": "1", "false": "0"}
 _IN_MEMORY = frozenset({NodeKind.ARRAY_SUBSCRIPT, NodeKind.UNARY_OPERATOR, NodeKind.MEMBER_REF})
-
-
-@functools.lru_cache(1024)
-def component_indices(name: str, count: int) -> tuple[int, ...] | None:
-    """Elements that ``.name`` of a vector of ``count`` selects; None when it is no component name.
-
-    The upper half of three elements has a fourth, undefined one: here it is the third again.
-    Source: OpenCL C 3.0 specification, section 6.3.7.
-    """
-    even = 4 if count == 3 else count
-    halves = {
-        "lo": range(even // 2),
-        "hi": range(even // 2, even),
-        "even": range(0, even, 2),
-        "odd": range(1, even, 2),
-    }
-    if name in halves:
-        return tuple(min(index, count - 1) for index in halves[name])
-    if name[0] in "sS" and len(name) > 1:
-        try:
-            found = tuple(int(digit, 16) for digit in name[1:])
-        except ValueError:
-            return None
-    elif all(letter in _LETTERS for letter in name):
-        found = tuple(_LETTERS[letter] for letter in name)
-    else:
-        return None
-    return found if max(found) < count else None
 
 
 def _is_void_pointer(found: Type) -> bool:
@@ -101,8 +75,11 @@ class ExpressionWriter:
         self.tree = program.tree
         self.types = types
         self.needing = needing
-        self.initialisers = InitialiserWriter(types, fields, self, self._source, self._is_boolean)
-        self.printing = Printing()
+        self.initialisers = InitialiserWriter(
+            types, fields, program.numbers, self, self._source, self._is_boolean
+        )
+        self.compounds = CompoundLiterals(types, self.initialisers)
+        self.printing = Printing(program.tree, self.condition)
         self.samplers: set[int] = set()
         self.names: dict[int, str] = {}
         self.constants: dict[int, set[int]] = {}
@@ -115,6 +92,9 @@ class ExpressionWriter:
     def __call__(self, node: SyntaxNode) -> str:
         """The C++ text of an expression; safe as an operand of any operator."""
         operands = node.operands
+        is_computed = self.in_constant and (node.begin, node.end) in self.program.numbers
+        if is_computed and (not is_number(node) or unqualified(node.type) == "half"):
+            return self._computed(node)
         match node.kind:
             case NodeKind.PAREN:
                 return self(operands[0])
@@ -123,21 +103,23 @@ class ExpressionWriter:
             case NodeKind.INTEGER_LITERAL | NodeKind.FLOATING_LITERAL | NodeKind.CHARACTER_LITERAL:
                 return self._literal(node)
             case NodeKind.STRING_LITERAL:
-                source = self._source(node)
+                source = self.program.texts.get(node.begin) or self._source(node)
                 return in_ascii(source) if source.startswith('"') else '""'  # of a macro such as NAN
             case NodeKind.UNEXPOSED:
                 return self._unexposed(node)
             case NodeKind.CAST:
                 return self._converted(node, operands[-1], is_explicit=True)
             case NodeKind.COMPOUND_LITERAL:
-                return self._compound_literal(node, operands[-1])
+                return self.compounds(node, operands[-1])
             case NodeKind.INIT_LIST:
                 return self.initialisers(node.type, node)
             case NodeKind.CALL:
                 return self._call(node)
             case NodeKind.MEMBER_REF:
-                arrow = "->" if operands[0].type.form is Form.POINTER else "."
-                return f"{self(operands[0])}{arrow}{safe_name(node.name)}"
+                whole = operands[0]
+                while whole.kind is NodeKind.MEMBER_REF and is_anonymous(whole.type) and "(" in whole.name:
+                    whole = whole.operands[0]
+                return self._member(node, whole)
             case NodeKind.ARRAY_SUBSCRIPT:
                 return self._subscript(*operands)
             case NodeKind.UNARY_OPERATOR:
@@ -149,10 +131,7 @@ class ExpressionWriter:
             case NodeKind.CONDITIONAL_OPERATOR:
                 return self._conditional(*operands)
             case NodeKind.SIZEOF:
-                value = self.program.sizes.get((node.begin, node.end))
-                if value is None:
-                    raise UnknownConstruct(node, f"'{self._source(node)}'")
-                return f"{value}ul"
+                return self._computed(node)
             case _:
                 return self._other(node)
 
@@ -162,10 +141,23 @@ class ExpressionWriter:
     def _unknown(self, node: SyntaxNode) -> UnknownConstruct:
         return UnknownConstruct(node, f"'{' '.join(self._source(node).split())[:60]}'")
 
+    def _computed(self, node: SyntaxNode) -> str:
+        """A number that clang computes."""
+        value = self.program.numbers.get((node.begin, node.end))
+        if value is None:
+            raise self._unknown(node)
+        plain = self.types.plain(node.type, node)
+        return f"{value}ul" if plain == "unsigned long" and value >= 0 else known(plain, value)
+
     def _other(self, node: SyntaxNode) -> str:
         source = self._source(node)
         if source in _BOOLEAN and node.type.form is Form.INTEGER:
             return f"(({self.types.plain(node.type, node)}){_BOOLEAN[source]})"
+        if is_generic(self.tree, node):
+            found = chosen(self.tree, node)
+            if found is None or found.type.canonical != node.type.canonical:
+                raise self._unknown(node)
+            return self(found)
         block = statement_expression(self.tree, node)
         if block is None:
             return self._of_vectors(node)
@@ -205,7 +197,7 @@ class ExpressionWriter:
 
     def _name(self, node: SyntaxNode) -> str:
         if self.in_constant and node.declaration in self.program.values:
-            return self.known(node.type, self.program.values[node.declaration], node)
+            return known(self.types.plain(node.type, node), self.program.values[node.declaration])
         if node.declaration in self.program.variables:
             return safe_name(node.name)
         if node.declaration in self.tree.functions:
@@ -219,16 +211,6 @@ class ExpressionWriter:
             raise UnknownConstruct(node, f"'{node.name}'")
         return constant
 
-    def known(self, found: Type, value: float, node: SyntaxNode) -> str:
-        """A scalar that clang has computed, exactly; C++ computes less at compile time."""
-        plain = self.types.plain(found, node)
-        if isinstance(value, int):
-            return f"(({plain})({value}l))" if value != -(1 << 63) else f"(({plain})({value + 1}l - 1))"
-        if math.isfinite(value):
-            return f"(({plain}){value.hex()})"
-        bits = struct.pack("<d", value)
-        return f"(({plain})__builtin_bit_cast(double, {int.from_bytes(bits, 'little'):#x}ul))"
-
     def function_name(self, node: SyntaxNode) -> str:
         """Of a function of the program; those that differ in address spaces alone get names of their own."""
         return self.names.get(node.declaration) or safe_name(node.name)
@@ -240,25 +222,21 @@ class ExpressionWriter:
             if constant is None:
                 raise UnknownConstruct(node, f"'{text}'")
             text = constant
-        wanted = self.types.plain(node.type, node)
         if node.kind is NodeKind.CHARACTER_LITERAL:
             return f"((int){text})"
-        if node.kind is NodeKind.FLOATING_LITERAL:
-            number = text.rstrip("fFhHlL") if not text.lower().startswith("0x") else text.rstrip("fFlL")
-            if wanted == "double":
-                return number
-            if wanted == "float" and text[-1] in "fF" and not text.lower().startswith("0x"):
-                return f"{number}f" if set(number) & set(".eE") else f"{number}.0f"
-            return f"(({wanted}){number})"
-        if wanted in ("int", "unsigned int", "unsigned long") and not text.lower().endswith("ll"):
-            return text
-        return f"(({wanted}){text.rstrip('lLuU')}{'u' * wanted.startswith('unsigned')}l)"
+        written = floating if node.kind is NodeKind.FLOATING_LITERAL else integer
+        return written(text, self.types.plain(node.type, node))
 
     def _unexposed(self, node: SyntaxNode) -> str:
         operands = node.operands
+        if self.tree.text.startswith("__builtin_choose_expr", node.begin) and len(operands) == 3:
+            is_first = self.program.numbers.get((operands[0].begin, operands[0].end))
+            return self(operands[1 if is_first else 2])
         if self.tree.is_gnu_conditional(node):
             return self._either(node, *operands)
         is_call = self.tree.text.startswith("__builtin_", node.begin)
+        if is_call and (node.begin, node.end) in self.program.numbers:
+            return self._computed(node)
         if len(operands) != 1 or (is_call and operands[0].begin > node.begin):
             return self._of_vectors(node)
         if self._components(node) is not None:
@@ -307,6 +285,8 @@ class ExpressionWriter:
     ) -> str:
         """``child`` as the type of ``node``."""
         target, source = node.type, child.type
+        if source.form is Form.ARRAY:
+            self.compounds.place(child)
         value = self(child)
         if target.form is Form.VECTOR:
             if source.form is Form.VECTOR:
@@ -320,12 +300,14 @@ class ExpressionWriter:
             return self._splat(node, child, value, is_operand)
         if target.form is Form.RECORD:
             if target.record != source.record:
-                raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
+                return self.initialisers.of_member(target, child)
             return self._loaded(node, child, value)
         if target.form is Form.VOID:
             return f"((void){value})"
         if target.form is Form.FUNCTION or source.form is Form.FUNCTION:
             return value
+        if target.form is Form.ARRAY and child.kind is NodeKind.STRING_LITERAL:
+            return value  # __func__
         if target.form is Form.POINTER and source.form is Form.ARRAY and not is_explicit:
             return value
         if target.form is Form.EVENT:
@@ -340,6 +322,8 @@ class ExpressionWriter:
             raise UnknownConstruct(node, f"a conversion to '{target.spelling}'")
         if is_scalar(target) and unqualified(target) == unqualified(source):
             is_component = not is_explicit and self._components(child) is not None
+            if unqualified(target) == "half" and not is_component:
+                return self._loaded(node, child, value)
             return self._swizzle(child, is_value=True) if is_component else value
         if source.form is Form.VECTOR:
             raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
@@ -403,12 +387,14 @@ class ExpressionWriter:
             base = f"_cl_load<{self.types.plain(inside, vector)}>({base})"
         return f"_cl_swizzle<{listed}>({base})"
 
-    def _compound_literal(self, node: SyntaxNode, values: SyntaxNode) -> str:
-        if values.kind is not NodeKind.INIT_LIST:
-            raise UnknownConstruct(node, f"'{self._source(node)}'")
-        if node.type.form is Form.ARRAY:
-            raise UnknownConstruct(node, "an array as a compound literal")
-        return self.initialisers(node.type, values)
+    def _member(self, node: SyntaxNode, whole: SyntaxNode) -> str:
+        is_pointer, found = whole.type.form is Form.POINTER, whole.type
+        if not is_empty(node.type):
+            return f"{self(whole)}{'->' if is_pointer else '.'}{safe_name(node.name)}"
+        record = found.element if is_pointer and found.element is not None else found
+        begin = f"(const volatile char *){'' if is_pointer else '&'}{self(whole)}"
+        offset = self.program.layouts[record.record].offsets[node.name]
+        return f"(*({self.types.declare(node.type, '*', node)})({begin} + {offset}))"
 
     # -- operators -------------------------------------------------------------------------------
 
@@ -420,6 +406,7 @@ class ExpressionWriter:
 
     def target(self, node: SyntaxNode) -> str:
         """An lvalue that is assigned to."""
+        self.compounds.place(node)
         while node.kind is NodeKind.PAREN:
             node = node.operands[0]
         if self._components(node) is not None:
@@ -432,6 +419,9 @@ class ExpressionWriter:
             target = self.target(operand)
             if _is_void_pointer(operand.type):
                 target = f"(*(const char **)&{target})"
+            if unqualified(operand.type) == "bool":
+                by, before = operator[-1] + "1", operator[0] == "x"
+                return f"_cl_bool_{'post' if before else 'pre'}({target}, {by})"
             stepped = f"({target}{operator[1:]})" if operator[0] == "x" else f"({operator}{target})"
             return self._of_bytes(node, stepped) if _is_void_pointer(operand.type) else stepped
         if operator == "!":
@@ -441,6 +431,8 @@ class ExpressionWriter:
             raise UnknownConstruct(node, "a function's address")
         if operator in ("-", "~", "+", "*", "&"):
             is_place = operator == "&" and operand.kind is NodeKind.DECL_REF
+            if operator == "&":
+                self.compounds.place(operand)
             value = f"({operator}{safe_name(operand.name) if is_place else self(operand)})"
             if is_scalar(node.type) and operator in ("-", "~", "+") and node.type.nbytes < 4:
                 return f"(({self.types.plain(node.type, node)}){value})"
@@ -502,7 +494,8 @@ class ExpressionWriter:
     def _is_stored(self, target: SyntaxNode) -> bool:
         """Not assigned as an object of a class: volatile ones, three elements that other work-items see."""
         found = target.type
-        if found.form not in (Form.VECTOR, Form.RECORD) or self._components(target) is not None:
+        is_object = found.form in (Form.VECTOR, Form.RECORD) or unqualified(found) == "half"
+        if not is_object or self._components(target) is not None:
             return False
         is_short = found.form is Form.VECTOR and found.count == 3
         return found.volatile or (is_short and found.space in _SEEN_BY_OTHERS)
@@ -528,8 +521,6 @@ class ExpressionWriter:
             return self._of_bytes(node, f"(*(const char **)&{target} {operator} {value})")
         if left.type.form is Form.POINTER:
             return f"({target} {operator} {value})"
-        if unqualified(left.type) == "half":
-            return f"_cl_half_to({target}, {value}, [](auto a, auto b) {{ return a {operator[:-1]} b; }})"
         return f"({target} {operator} {value})"
 
     def _conditional(self, condition: SyntaxNode, yes: SyntaxNode, no: SyntaxNode) -> str:
@@ -566,7 +557,7 @@ class ExpressionWriter:
                 values.insert(0, GRID)
             return f"{self.function_name(reference)}{listed and f'<{listed}>'}({', '.join(values)})"
         if reference.name == "printf":
-            return self.printing.call(arguments, values, self._source)
+            return self.printing.call(arguments, values)
         found = builtin(reference.name)
         if found is None:
             raise UnknownConstruct(node, f"the built-in function '{reference.name}'")

@@ -1,50 +1,261 @@
-"""OpenCL C initialisers as CUDA C++."""
+"""OpenCL C initialisers as CUDA C++: each value in its place, all braces and no designators but unions'."""
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from sdi.clc.cuda.types import TypeNames, UnknownConstruct, in_unicode, is_scalar, safe_name, unqualified
+from sdi.clc.cuda.types import (
+    TypeNames,
+    UnknownConstruct,
+    in_unicode,
+    is_anonymous,
+    is_scalar,
+    safe_name,
+    unqualified,
+)
 from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type
-from sdi.clc.preprocess.conditions import evaluate
-from sdi.clc.preprocess.macros import MacroError
+from sdi.clc.printf_text import literal_bytes
+
+_AGGREGATES = (Form.ARRAY, Form.RECORD)
+_HAVE_EFFECTS = (NodeKind.CALL, NodeKind.COMPOUND_ASSIGNMENT, NodeKind.OTHER)
+
+
+@dataclass(slots=True)
+class _Place:
+    """An object that is initialised: by ``value``, else part by part; what has neither is zero."""
+
+    type: Type
+    value: SyntaxNode | None = None
+    parts: dict[int, _Place] = field(default_factory=dict)
+
+
+def _is_union(found: Type) -> bool:
+    return found.form is Form.RECORD and unqualified(found).startswith("union ")
+
+
+def _string_of(node: SyntaxNode) -> SyntaxNode | None:
+    """The string that a value is, or a list of nothing but it."""
+    while node.kind in (NodeKind.PAREN, NodeKind.INIT_LIST) and len(node.operands) == 1:
+        node = node.operands[0]
+    return node if node.kind is NodeKind.STRING_LITERAL else None
 
 
 class InitialiserWriter:
     """Writes the initialisers of one program.
 
-    ``value``, ``source``: an expression in C++, and as it stands; ``is_boolean``: one that was true or false.
+    ``fields``: of each record; those without a name are records whose members have names of their own.
+    ``numbers``: indices of designators, by (begin, end).  ``value``, ``source``: an expression in C++, and as
+    it stands; ``is_boolean``: one that was true or false.
+    Source: C99, section 6.7.8.
     """
 
     def __init__(
         self,
         types: TypeNames,
         fields: Mapping[int, tuple[SyntaxNode, ...]],
+        numbers: Mapping[tuple[int, int], int | float],
         value: Callable[[SyntaxNode], str],
         source: Callable[[SyntaxNode], str],
         is_boolean: Callable[[SyntaxNode], bool],
     ) -> None:
         self.types = types
         self.fields = fields
+        self.numbers = numbers
         self._value = value
         self._source = source
         self._is_boolean = is_boolean
 
     def __call__(self, target: Type, node: SyntaxNode) -> str:
         """The value of an initialiser of ``target``: a list with braces, or an expression."""
-        if node.kind is NodeKind.STRING_LITERAL and target.form is Form.ARRAY:
+        place = _Place(target)
+        self._set(place, node)
+        return self._written(place, node)
+
+    def of_member(self, target: Type, value: SyntaxNode) -> str:
+        """The union ``target`` of a value of the type of one of its members."""
+        for at, each in enumerate(self._fields_of(target, value)):
+            if unqualified(each.type) == unqualified(value.type):
+                place = _Place(target)
+                self._set(self._part(place, at, value), value)
+                return self._written(place, value)
+        raise UnknownConstruct(value, f"a conversion of '{value.type.spelling}' to '{target.spelling}'")
+
+    # -- what belongs where ----------------------------------------------------------------------
+
+    def _set(self, place: _Place, value: SyntaxNode) -> None:
+        """All of ``place`` is ``value``, which may be a list."""
+        place.value, place.parts = value, {}
+        if value.kind is not NodeKind.INIT_LIST or place.type.form not in _AGGREGATES:
+            return
+        if not self._is_text(place.type, value):
+            place.value = None
+            self._set_parts(place, value)
+
+    def _set_parts(self, place: _Place, listed: SyntaxNode) -> None:
+        """What a list says of the parts of ``place``: in order from where a designator says.
+
+        What is too much, C leaves out, with a warning.
+        """
+        path: list[tuple[_Place, int]] = [(place, 0)]
+        """Objects, each a part of the one before it, and which part of each is next."""
+        for each in listed.operands:
+            if each.kind is NodeKind.UNEXPOSED and each.type.form is Form.VOID:
+                self._set_designated(place, each, path)
+                continue
+            while path and path[-1][1] >= self._count(path[-1][0].type, listed):
+                self._leave(path)
+            if not path:
+                return
+            self._set_next(path, each)
+
+    def _leave(self, path: list[tuple[_Place, int]]) -> None:
+        path.pop()
+        if path:
+            outer, at = path[-1]
+            path[-1] = outer, self._after(outer.type, at)
+
+    def _set_next(self, path: list[tuple[_Place, int]], value: SyntaxNode) -> None:
+        """The next part, or the first scalar in it for a value that is not for all of it."""
+        while not self._fills(self._part_type(*path[-1], value), value):
+            path.append((self._part(*path[-1], value), 0))
+        outer, at = path[-1]
+        self._set(self._part(outer, at, value), value)
+        path[-1] = outer, self._after(outer.type, at)
+
+    def _set_designated(self, place: _Place, node: SyntaxNode, path: list[tuple[_Place, int]]) -> None:
+        """``.field[index] = value``; ``path`` becomes what follows it."""
+        *designators, value = node.operands
+        ranges: list[range] = []
+        current = place.type
+        while designators:
+            ranges.append(self._designated(current, designators, node))
+            current = self._type_of_part(current, ranges[-1][0], node)
+        if any(len(each) > 1 for each in ranges) and any(n.kind in _HAVE_EFFECTS for n in value.walk()):
+            raise UnknownConstruct(node, "a range of elements whose value is computed once")
+        places = [[place]]
+        for each in ranges[:-1]:
+            places.append([self._part(outer, at, node) for outer in places[-1] for at in each])
+        before = [(outers[-1], each[-1]) for outers, each in zip(places, ranges[:-1], strict=False)]
+        for outer in places[-1]:
+            for at in ranges[-1]:
+                path[:] = [*before, (outer, at)]
+                self._set_next(path, value)
+
+    def _designated(self, target: Type, designators: list[SyntaxNode], node: SyntaxNode) -> range:
+        """Which parts of ``target`` the first of ``designators`` name, which are taken away."""
+        first = designators.pop(0)
+        if target.form is Form.RECORD:
+            name = in_unicode(self._source(first)) if first.end > first.begin else ""
+            for at, each in enumerate(self._fields_of(target, node)):
+                if each.name == name and (name or each.type.record == first.type.record):
+                    return range(at, at + 1)
+            raise UnknownConstruct(node, f"the designator '.{name}'")
+        low = self._index(first)
+        if not designators or designators[0].kind is NodeKind.OTHER:
+            return range(low, low + 1)
+        between = self._source(first._replace(begin=first.end, end=designators[0].begin))
+        return range(low, (self._index(designators.pop(0)) if "..." in between else low) + 1)
+
+    def _index(self, node: SyntaxNode) -> int:
+        number = self.numbers.get((node.begin, node.end))
+        if not isinstance(number, int):
+            raise UnknownConstruct(node, "this designator")
+        return number
+
+    # -- types of parts --------------------------------------------------------------------------
+
+    def _fields_of(self, target: Type, node: SyntaxNode) -> tuple[SyntaxNode, ...]:
+        fields = self.fields.get(target.record)
+        if fields is None:
+            raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
+        return fields
+
+    def _count(self, target: Type, node: SyntaxNode) -> int:
+        if target.form is Form.ARRAY:
+            return target.count or 1 << 62
+        return len(self._fields_of(target, node))
+
+    def _after(self, target: Type, at: int) -> int:
+        """The part that follows: none in a union."""
+        return 1 << 62 if _is_union(target) else at + 1
+
+    def _type_of_part(self, target: Type, at: int, node: SyntaxNode) -> Type:
+        if target.form is not Form.ARRAY:
+            return self._fields_of(target, node)[at].type
+        assert target.element is not None
+        return target.element
+
+    def _part_type(self, outer: _Place, at: int, node: SyntaxNode) -> Type:
+        return self._type_of_part(outer.type, at, node)
+
+    def _part(self, outer: _Place, at: int, node: SyntaxNode) -> _Place:
+        """A part that is going to be set; the rest of a value for the whole is not kept."""
+        if outer.value is not None:
+            raise UnknownConstruct(node, "a designator for a part of what has a value")
+        found = outer.parts.get(at)
+        if found is None:
+            if _is_union(outer.type):
+                outer.parts.clear()
+            found = outer.parts[at] = _Place(self._part_type(outer, at, node))
+        return found
+
+    def _is_text(self, target: Type, node: SyntaxNode) -> bool:
+        of_characters = target.element is not None and target.element.form is Form.INTEGER
+        return target.form is Form.ARRAY and of_characters and _string_of(node) is not None
+
+    def _fills(self, target: Type, node: SyntaxNode) -> bool:
+        """The initialiser is for all of ``target``, not for its first scalar (braces left out)."""
+        if node.kind is NodeKind.INIT_LIST or target.form not in _AGGREGATES:
+            return True
+        if target.form is Form.RECORD:
+            return node.type.record == target.record
+        return self._is_text(target, node)
+
+    # -- C++ -------------------------------------------------------------------------------------
+
+    def _written(self, place: _Place, node: SyntaxNode) -> str:
+        target = place.type
+        if place.value is not None:
+            return self._of_value(target, place.value)
+        if target.form is Form.ARRAY:
+            listed = [self._part_or_zero(place, at, node) for at in range(max(place.parts, default=-1) + 1)]
+            return "{" + ", ".join(listed) + "}"
+        name = "" if is_anonymous(target) else self.types.record(target)
+        last = max(place.parts, default=-1)
+        if not _is_union(target) or last <= 0:
+            listed = [self._part_or_zero(place, at, node) for at in range(last + 1)]
+        else:
+            listed = self._designators(place, node, bool(name))
+        return f"{name}{{{', '.join(listed)}}}"
+
+    def _designators(self, place: _Place, node: SyntaxNode, has_name: bool) -> list[str]:
+        """Parts by their names; C++ knows those of a part without one in a record with a name only."""
+        listed: list[str] = []
+        for at, part in sorted(place.parts.items()):
+            name = self._fields_of(place.type, node)[at].name
+            if name:
+                listed.append(f".{safe_name(name)} = {self._written(part, node)}")
+            elif has_name and part.value is None:
+                listed += self._designators(part, node, False)
+            else:
+                raise UnknownConstruct(node, "a value for a record without a name inside another")
+        return listed
+
+    def _part_or_zero(self, place: _Place, at: int, node: SyntaxNode) -> str:
+        part = place.parts.get(at)
+        if part is not None:
+            return self._written(part, node)
+        return "0" if self._part_type(place, at, node).form in (Form.INTEGER, Form.POINTER) else "{}"
+
+    def _of_value(self, target: Type, node: SyntaxNode) -> str:
+        if self._is_text(target, node):
             return self._text(target, node)
         if node.kind is not NodeKind.INIT_LIST:
             return self._one(target, node)
         if target.form is Form.VECTOR:
             values = ", ".join(self._value(each) for each in node.operands)
             return f"_cl_make<{self.types.plain(target, node)}>({values})"
-        if target.form is Form.ARRAY:
-            return self._array_initialiser(target, node)
-        if target.form is Form.RECORD:
-            return self._record_initialiser(target, node)
         if len(node.operands) != 1:
             raise UnknownConstruct(node, "this initialiser")
         return self(target, node.operands[0])
@@ -57,114 +268,11 @@ class InitialiserWriter:
             return f"_cl_splat<{self.types.plain(target, node)}>({sign}{value})"
         return value
 
-    def _designated(self, node: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode] | None:
-        """(designator, value) of ``.field = value`` or ``[index] = value``."""
-        if node.kind is NodeKind.UNEXPOSED and node.type.form is Form.VOID:
-            if len(node.operands) != 2:
-                raise UnknownConstruct(node, "nested designators")
-            return node.operands[0], node.operands[1]
-        return None
-
-    def _array_initialiser(self, target: Type, node: SyntaxNode) -> str:
-        element = target.element
-        assert element is not None
-        operands = node.operands
-        if len(operands) == 1 and operands[0].kind is NodeKind.STRING_LITERAL:
-            return self._text(target, operands[0])
-        slots: dict[int, str] = {}
-        at = 0
-        for each in operands:
-            designated = self._designated(each)
-            if designated is not None:
-                at, each = self._index(designated[0]), designated[1]
-            if element.form in (Form.ARRAY, Form.RECORD) and not self._fills(element, each):
-                return self._flat(target, node)
-            slots[at] = self(element, each)
-            at += 1
-        if target.count:  # C leaves out what is too much, with a warning
-            slots = {at: value for at, value in slots.items() if at < target.count}
-        zero = "{}" if element.form in (Form.ARRAY, Form.RECORD, Form.VECTOR) else "0"
-        return "{" + ", ".join(slots.get(i, zero) for i in range(max(slots, default=-1) + 1)) + "}"
-
-    def _index(self, node: SyntaxNode) -> int:
-        """The number in ``[...]``; of names nothing is known here."""
-        source = self._source(node)
-        if not re.search(r"[A-Za-z_]", re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\b", "0", source)):
-            with contextlib.suppress(MacroError):
-                return evaluate(source)
-        raise UnknownConstruct(node, "this designator")
-
     def _text(self, target: Type, node: SyntaxNode) -> str:
         """Characters of an array; C++ has a string only where there is room for its final 0."""
-        written = self._value(node)
-        is_full = "\\" not in written and written.count('"') == 2 and len(written) - 2 == target.count
-        return "{" + ", ".join(f"'{each}'" for each in written[1:-1]) + "}" if is_full else written
-
-    def _fills(self, target: Type, node: SyntaxNode) -> bool:
-        """The initialiser is for all of ``target``, not for its first scalar (braces left out)."""
-        if node.kind is NodeKind.INIT_LIST:
-            return True
-        if target.form is Form.RECORD:
-            return node.type.record == target.record
-        if target.form is not Form.ARRAY:
-            return True
-        of_characters = target.element is not None and target.element.form is Form.INTEGER
-        return of_characters and node.kind is NodeKind.STRING_LITERAL
-
-    def _flat(self, target: Type, node: SyntaxNode) -> str:
-        """A list that leaves inner braces out, with all of them: C++ would count vectors' elements too."""
-        if any(self._designated(each) for each in node.operands):
-            raise UnknownConstruct(node, "designators without inner braces")
-        return self._inside(target, list(reversed(node.operands)), node)
-
-    def _inside(self, target: Type, waiting: list[SyntaxNode], node: SyntaxNode) -> str:
-        """What ``target``, an array or record, takes of what is ``waiting``, last one first."""
-        if target.form is Form.ARRAY:
-            element, taken = target.element, list[str]()
-            assert element is not None
-            while waiting and (len(taken) < target.count or not target.count):
-                taken.append(self._next(element, waiting, node))
-            return "{" + ", ".join(taken) + "}"
-        fields = self.fields.get(target.record)
-        if fields is None:
-            raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
-        if unqualified(target).startswith("union "):
-            fields = fields[:1]
-        listed = []
-        for field in fields:
-            if waiting:
-                listed.append(f".{safe_name(field.name)} = {self._next(field.type, waiting, node)}")
-        return f"{self.types.record(target)}{{{', '.join(listed)}}}"
-
-    def _next(self, target: Type, waiting: list[SyntaxNode], node: SyntaxNode) -> str:
-        if target.form not in (Form.ARRAY, Form.RECORD) or self._fills(target, waiting[-1]):
-            return self(target, waiting.pop())
-        return self._inside(target, waiting, node)
-
-    def _record_initialiser(self, target: Type, node: SyntaxNode) -> str:
-        fields = self.fields.get(target.record)
-        if fields is None:
-            raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
-        name = self.types.record(target)
-        is_union = unqualified(target).startswith("union ")
-        values: dict[str, str] = {}
-        at = 0
-        for each in node.operands:
-            designated = self._designated(each)
-            if designated is not None:
-                names = [f.name for f in fields]
-                wanted = in_unicode(self._source(designated[0]))
-                if wanted not in names:
-                    raise UnknownConstruct(each, f"the designator '.{wanted}'")
-                at, each = names.index(wanted), designated[1]
-            if at >= len(fields):
-                raise UnknownConstruct(node, f"an initialiser of '{target.spelling}'")
-            field = fields[at]
-            if not self._fills(field.type, each):
-                return self._flat(target, node)
-            values[field.name] = self(field.type, each)
-            at += 1
-        listed = [f".{safe_name(f.name)} = {values[f.name]}" for f in fields if f.name in values]
-        if is_union and len(listed) > 1:
-            raise UnknownConstruct(node, "several values for a union")
-        return f"{name}{{{', '.join(listed)}}}"
+        string = _string_of(node)
+        assert string is not None
+        characters = literal_bytes(in_unicode(self._source(string)))
+        if not target.count or len(characters) < target.count:
+            return self._value(string)
+        return "{" + ", ".join(f"(char){each}" for each in characters[: target.count]) + "}"

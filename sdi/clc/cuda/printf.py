@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
-from sdi.clc.cuda.types import UnknownConstruct, in_unicode
-from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode
+from sdi.clc.cuda.types import UnknownConstruct, in_unicode, space_of
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree
 from sdi.clc.printf_text import BadFormat, Format, literal_bytes, parse_format, specifiers
 
-
-def _literal(node: SyntaxNode) -> SyntaxNode | None:
-    while node.kind in (NodeKind.UNEXPOSED, NodeKind.PAREN) and len(node.operands) == 1:
-        node = node.operands[0]
-    return node if node.kind is NodeKind.STRING_LITERAL else None
+_AROUND = (NodeKind.UNEXPOSED, NodeKind.PAREN, NodeKind.CAST, NodeKind.INIT_LIST)
 
 
 class Printing:
-    """The calls of one program.  ``formats``: theirs, in the order of their numbers."""
+    """The calls of one program.  ``formats``: theirs, in the order of their numbers.
 
-    def __init__(self) -> None:
+    ``condition``: writes what a choice hangs on.
+    """
+
+    def __init__(self, tree: Tree, condition: Callable[[SyntaxNode], str]) -> None:
         self.formats: list[Format] = []
+        self._tree = tree
+        self._condition = condition
 
-    def call(
-        self, arguments: Sequence[SyntaxNode], values: Sequence[str], source: Callable[[SyntaxNode], str]
-    ) -> str:
+    def call(self, arguments: Sequence[SyntaxNode], values: Sequence[str]) -> str:
         """A call as C++; ``values``: the arguments'.  Raises UnknownConstruct."""
-        literal = _literal(arguments[0])
-        if literal is None:
-            raise UnknownConstruct(arguments[0], "a printf whose format is not a string literal")
+        return self._with(arguments[0], arguments, values)
+
+    def _with(self, given: SyntaxNode, arguments: Sequence[SyntaxNode], values: Sequence[str]) -> str:
+        """A call with a format: a string, a constant, or a choice of two."""
+        while given.kind in _AROUND and len(given.operands) == 1:
+            given = given.operands[0]
+        if given.kind is NodeKind.DECL_REF and given.declaration in self._constants:
+            return self._with(self._constants[given.declaration], arguments, values)
+        if given.kind is NodeKind.CONDITIONAL_OPERATOR:
+            condition, *both = given.operands
+            if condition.type.form is not Form.VECTOR:
+                yes, no = (self._with(each, arguments, values) for each in both)
+                return f"({self._condition(condition)} ? {yes} : {no})"
+        if given.kind is not NodeKind.STRING_LITERAL:
+            raise UnknownConstruct(arguments[0], "a printf whose format is not known")
+        return self._record(given, arguments, values)
+
+    @functools.cached_property
+    def _constants(self) -> dict[int, SyntaxNode]:
+        """What constants are that nothing changes, by declaration: strings, and pointers to such."""
+        found: dict[int, SyntaxNode] = {}
+        for declaration in self._tree.declarations:
+            for node in declaration.walk():
+                is_constant = node.type.const or space_of(node.type) is Space.CONSTANT
+                if node.kind is NodeKind.VAR_DECL and is_constant and node.operands:
+                    found[node.declaration] = node.operands[-1]
+        return found
+
+    def _record(self, literal: SyntaxNode, arguments: Sequence[SyntaxNode], values: Sequence[str]) -> str:
         try:
-            form = parse_format(literal_bytes(in_unicode(source(literal))))
+            form = parse_format(literal_bytes(in_unicode(self._tree.source(literal))))
         except BadFormat as bad:
             raise UnknownConstruct(literal, str(bad)) from bad
         wanted = specifiers(form)

@@ -7,9 +7,10 @@ parameters, casts and other places where C++ allows none.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from sdi.clc.cuda.tree import CudaTree, Layout
-from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
+from sdi.clc.cuda.types import TypeNames, UnknownConstruct, is_anonymous, is_empty, safe_name
 from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type
 
 RECORDS = (NodeKind.STRUCT_DECL, NodeKind.UNION_DECL)
@@ -38,9 +39,24 @@ class Records:
                 if node.kind not in RECORDS:
                     continue
                 self._declaring.add(declaration.begin)
-                fields = tuple(c for c in node.children if c.kind is NodeKind.FIELD_DECL)
+                fields = tuple(self._fields(node))
                 if fields:
                     self.fields.setdefault(node.type.record, fields)
+
+    def _fields(self, node: SyntaxNode) -> Iterator[SyntaxNode]:
+        """The members that a list gives values; a record without a name is one."""
+        for child, is_member in self._members(node):
+            if is_member:
+                yield child if child.kind is NodeKind.FIELD_DECL else child._replace(name="")
+
+    def _members(self, node: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
+        """The declarations in a record, and whether each is a member."""
+        fields = [c for c in node.children if c.kind is NodeKind.FIELD_DECL]
+        named = {_innermost(c.type).record for c in fields if c.name}
+        for child in node.children:
+            is_inner = child.kind in RECORDS and is_anonymous(child.type) and child.type.record not in named
+            is_field = child.kind is NodeKind.FIELD_DECL and bool(child.name)
+            yield child, is_inner or (is_field and not is_empty(child.type))
 
     def inside(self, declaration: SyntaxNode) -> str:
         """Definitions of all records that are declared somewhere in a declaration, in their order."""
@@ -68,11 +84,12 @@ class Records:
         packed = any(text in _PACKED for text in attributes)
         how = "__attribute__((packed)) " if packed else ""
         how += f"alignas({layout.alignment}) " if layout.alignment > 1 or packed else ""
+        empty = {c.name for c in node.children if c.kind is NodeKind.FIELD_DECL and is_empty(c.type)}
         checks = [f"sizeof({name}) == {layout.nbytes}", f"alignof({name}) == {layout.alignment}"]
         checks += [
             f"_CL_OFFSET({name}, {safe_name(field)}) == {offset}"
             for field, offset in layout.offsets.items()
-            if field
+            if field and field not in empty
         ]
         asserted = f'static_assert({" && ".join(checks)}, "layout of {name}");'
         defined = f"{keyword} {how}{name} {{ {body} }};"
@@ -99,17 +116,16 @@ class Records:
         """(definitions that must come first, members)."""
         inner: list[str] = []
         members: list[str] = []
-        named = {_innermost(c.type).record for c in node.children if c.kind is NodeKind.FIELD_DECL and c.name}
-        for child in node.children:
+        for child, is_member in self._members(node):
             if child.kind in RECORDS:
-                if "(anonymous" in child.type.canonical and child.type.record not in named:
+                if is_member:
                     before, body = self._body(child)
                     keyword = "union" if child.kind is NodeKind.UNION_DECL else "struct"
                     inner.append(before)
                     members.append(f"{keyword} {{ {body} }};")
                 else:
                     inner.append(self._define(child) + " ")
-            elif child.kind is NodeKind.FIELD_DECL and child.name:
+            elif is_member:
                 members.append(self._field(child))
             elif child.kind not in (
                 NodeKind.OTHER,

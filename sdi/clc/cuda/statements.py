@@ -11,9 +11,10 @@ from sdi.clc.cuda.assembly import assembly_statement
 from sdi.clc.cuda.blocks import inside, label_of, leaves, statement_expression, with_value
 from sdi.clc.cuda.branches import BranchWriter, is_chain
 from sdi.clc.cuda.expressions import ExpressionWriter
+from sdi.clc.cuda.literals import known
 from sdi.clc.cuda.tree import CudaTree
-from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name
-from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, Type, outside_literals
+from sdi.clc.cuda.types import TypeNames, UnknownConstruct, safe_name, space_of
+from sdi.clc.frontend.syntax import LOOPS, Form, NodeKind, Space, SyntaxNode, outside_literals
 from sdi.clc.preprocess.conditions import evaluate
 from sdi.clc.preprocess.lines import LineMap
 from sdi.clc.preprocess.macros import MacroError
@@ -22,19 +23,9 @@ _NOT_UNROLLED = re.compile(r"\bnounroll\b|\bunroll\s*\(\s*disable\s*\)")
 _UNROLLED = re.compile(
     r"\b(?:(?:__)?opencl_unroll_hint(?:__)?|unroll_count|unroll)\b\s*(\(.*|[^\n\")]*)", re.DOTALL
 )
-_INTEGER = re.compile(r"\(?(-?(?:0[xX][0-9a-fA-F]+|[1-9]\d*|0))[uUlL]*\)?")
 _RANGE_LIMIT = 1024
 _JUMPS, _CLASSES = (NodeKind.GOTO, NodeKind.SWITCH), (Form.VECTOR, Form.RECORD)
 _CONSTANT_LIMIT_NBYTES = 60_000  # of the 64 KiB that a module may have
-
-
-def space_of(found: Type) -> Space:
-    """Where an object of this type is; an array is where its elements are."""
-    while (
-        found.form is Form.ARRAY and found.space in (Space.NONE, Space.PRIVATE) and found.element is not None
-    ):
-        found = found.element
-    return found.space
 
 
 def is_assertion(source: str) -> bool:
@@ -69,6 +60,7 @@ class StatementWriter:
         self, program: CudaTree, types: TypeNames, expressions: ExpressionWriter, lines: LineMap
     ) -> None:
         self.tree = program.tree
+        self._numbers = program.numbers
         self.types = types
         self.expressions = expressions
         self.lines = lines
@@ -88,7 +80,14 @@ class StatementWriter:
 
     def block(self, node: SyntaxNode) -> str:
         """A compound statement with its braces."""
-        return "{" + "".join(self.place(each) + self(each) for each in node.children) + "\n}"
+        return f"{{{self.scope(lambda: ''.join(self.place(each) + self(each) for each in node.children))}\n}}"
+
+    def scope(self, write: Callable[[], str]) -> str:
+        """What ``write`` makes, behind the variables that compound literals in it are."""
+        outer, self.expressions.compounds.declared = self.expressions.compounds.declared, []
+        written = write()
+        declared, self.expressions.compounds.declared = self.expressions.compounds.declared, outer
+        return " ".join(declared) + written
 
     def __call__(self, node: SyntaxNode) -> str:
         """One statement."""
@@ -139,7 +138,9 @@ class StatementWriter:
 
     def nested(self, node: SyntaxNode) -> str:
         """The body of a control statement, in braces so that it may be several C++ statements."""
-        return self.block(node) if node.kind is NodeKind.COMPOUND else f"{{{self.place(node)}{self(node)}\n}}"
+        if node.kind is NodeKind.COMPOUND:
+            return self.block(node)
+        return f"{{{self.scope(lambda: self.place(node) + self(node))}\n}}"
 
     def _left(self, node: SyntaxNode) -> str | None:
         """A statement whose value is a statement expression that a jump leaves, as a block; else None."""
@@ -169,13 +170,12 @@ class StatementWriter:
         *bounds, _ = node.children
         if len(bounds) == 1:
             return f"case {self.expressions(bounds[0])}:"
-        ends = [_INTEGER.fullmatch(self.tree.source(each)) for each in bounds]
-        if not all(ends):
+        low, high = (self._numbers.get((each.begin, each.end)) for each in bounds)
+        if not isinstance(low, int) or not isinstance(high, int):
             raise UnknownConstruct(node, "a range of cases whose ends are not numbers")
-        low, high = (int(end.group(1), 0) for end in ends if end is not None)
         if not low <= high < low + _RANGE_LIMIT:
             raise UnknownConstruct(node, f"a range of {high - low + 1} cases")
-        return " ".join(f"case {number}:" for number in range(low, high + 1))
+        return " ".join(f"case {number}{'l' * (abs(number) >> 31 > 0)}:" for number in range(low, high + 1))
 
     def _attributed(self, node: SyntaxNode) -> str:
         """A statement with an attribute or a pragma before it."""
@@ -286,9 +286,9 @@ class StatementWriter:
 
     def _constant(self, node: SyntaxNode, value: SyntaxNode) -> str:
         """What is in constant memory is known at compile time."""
-        known = self.expressions.program.values.get(node.declaration)
-        if known is not None:
-            return self.expressions.known(node.type, known, node)
+        computed = self.expressions.program.values.get(node.declaration)
+        if computed is not None:
+            return known(self.types.plain(node.type, node), computed)
         self.expressions.in_constant = True
         try:
             return self._initialiser(node, value)

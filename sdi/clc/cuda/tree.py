@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from ctypes import c_double, c_longlong, c_uint, c_void_p
 from dataclasses import dataclass, field
 
-from sdi.clc.cuda.types import unqualified
+from sdi.clc.cuda.types import space_of, unqualified
 from sdi.clc.frontend.base_header import PTX_TARGET, header_text
 from sdi.clc.frontend.libclang import CXCursor, Unit, text_of
 from sdi.clc.frontend.parse import TreeBuilder, clang_arguments, target_for, unit_of
-from sdi.clc.frontend.syntax import NodeKind, Space, SyntaxNode, Tree, Type
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type
 from sdi.clc.preprocess.options import BuildOptions
 
 _SCALARS = {
@@ -29,8 +30,9 @@ _SCALARS = {
 }
 _EVALUATED = (
     *("char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long", "unsigned long"),
-    *("float", "double"),
+    *("half", "float", "double"),
 )
+_COMPUTED = re.compile(rb"__builtin_(offsetof|types_compatible_p|choose_expr)\b")
 _WIDTHS = {1: 1, 2: 2, 3: 4, 4: 4, 8: 8, 16: 16}
 
 
@@ -47,31 +49,35 @@ class Layout:
 class CudaTree:
     """A program's tree and facts about its nodes, by the nodes' places.
 
-    ``sizes``: value of each ``sizeof`` and ``vec_step``, by (begin, end).  ``results``: result type of each
-    function, by declaration.  ``layouts``: by the record's declaration.  ``alignments``: of parameters'
-    types.  ``variables``: declarations of the program's own ones.  ``enumerators``, ``values``: what its own
-    ones, and its scalars in constant memory, are, by declaration.
+    ``numbers``: what clang computes where C++ must know a number, by (begin, end): each ``sizeof``,
+    ``vec_step`` and ``offsetof``, indices of designators, bounds of ranges of cases, scalars of constants.
+    ``results``: result type of each function, by declaration.  ``layouts``: by the record's declaration.
+    ``alignments``: of parameters' types.  ``variables``: declarations of the program's own ones.
+    ``enumerators``, ``values``: what its own ones, and its scalars in constant memory, are, by declaration.
+    ``texts``: strings that clang makes, by where they begin.
     """
 
     tree: Tree
-    sizes: Mapping[tuple[int, int], int]
+    numbers: Mapping[tuple[int, int], int | float]
     results: Mapping[int, Type]
     layouts: Mapping[int, Layout]
     alignments: Mapping[Type, int]
     variables: frozenset[int]
     enumerators: Mapping[int, int]
     values: Mapping[int, float]
+    texts: Mapping[int, str]
 
 
 @dataclass(slots=True)
 class _Facts:
-    sizes: dict[tuple[int, int], int] = field(default_factory=dict)
+    numbers: dict[tuple[int, int], int | float] = field(default_factory=dict)
     results: dict[int, Type] = field(default_factory=dict)
     layouts: dict[int, Layout] = field(default_factory=dict)
     alignments: dict[Type, int] = field(default_factory=dict)
     variables: set[int] = field(default_factory=set)
     enumerators: dict[int, int] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
 
 
 class CudaTreeBuilder(TreeBuilder):
@@ -80,6 +86,8 @@ class CudaTreeBuilder(TreeBuilder):
     noted = frozenset(
         {
             NodeKind.SIZEOF,
+            NodeKind.CASE,
+            NodeKind.UNEXPOSED,
             NodeKind.FUNCTION_DECL,
             NodeKind.PARM_DECL,
             NodeKind.VAR_DECL,
@@ -109,13 +117,14 @@ class CudaTreeBuilder(TreeBuilder):
         found = self._facts
         return CudaTree(
             tree,
-            found.sizes,
+            found.numbers,
             found.results,
             found.layouts,
             found.alignments,
             frozenset(found.variables),
             found.enumerators,
             found.values,
+            found.texts,
         )
 
     def _evaluated(self, cursor: CXCursor) -> int | float | None:
@@ -130,13 +139,39 @@ class CudaTreeBuilder(TreeBuilder):
         # Source: clang-c/Index.h, CXEval_Int and CXEval_Float.
         return int(integer) if kind == 1 else float(number) if kind == 2 else None
 
+    def _note_number(self, cursor: CXCursor) -> None:
+        value = self._evaluated(cursor)
+        if value is not None:
+            self._facts.numbers[self.unit.extent(cursor)] = value
+
+    def _note_scalars(self, cursor: CXCursor) -> None:
+        """The scalars that a constant is made of."""
+        for child in self.unit.children(cursor):
+            if unqualified(self.type_of(self.lib.clang_getCursorType(child))) in _EVALUATED:
+                self._note_number(child)
+            else:
+                self._note_scalars(child)
+
     def note(self, cursor: CXCursor, made: SyntaxNode) -> None:
         facts, lib = self._facts, self.lib
         match made.kind:
             case NodeKind.SIZEOF:
-                size = self._evaluated(cursor)
-                if isinstance(size, int):
-                    facts.sizes[made.begin, made.end] = size
+                self._note_number(cursor)
+            case NodeKind.CASE if len(made.children) == 3:
+                for bound in self.unit.children(cursor)[:2]:
+                    self._note_number(bound)
+            case NodeKind.UNEXPOSED if _COMPUTED.match(self.text, made.begin):
+                self._note_number(cursor)
+                for condition in self.unit.children(cursor)[:1]:
+                    self._note_number(condition)
+            case NodeKind.UNEXPOSED if made.type.form is Form.ARRAY:  # __func__
+                for child in self.unit.children(cursor):
+                    if child.kind == NodeKind.STRING_LITERAL:
+                        facts.texts[made.begin] = text_of(self.lib.clang_getCursorSpelling(child))
+            case NodeKind.UNEXPOSED if made.type.form is Form.VOID:
+                for index, each in zip(self.unit.children(cursor)[:-1], made.children, strict=False):
+                    if each.kind is not NodeKind.OTHER:  # else the name of a field
+                        self._note_number(index)
             case NodeKind.FUNCTION_DECL:
                 result = lib.clang_getResultType(lib.clang_getCursorType(cursor))
                 facts.results[made.declaration] = self.type_of(result)
@@ -146,10 +181,13 @@ class CudaTreeBuilder(TreeBuilder):
                 facts.variables.add(made.declaration)
             case NodeKind.VAR_DECL:
                 facts.variables.add(made.declaration)
-                is_known = made.type.space is Space.CONSTANT and unqualified(made.type) in _EVALUATED
-                value = self._evaluated(cursor) if is_known else None
+                if space_of(made.type) is not Space.CONSTANT:
+                    return
+                value = self._evaluated(cursor) if unqualified(made.type) in _EVALUATED else None
                 if value is not None:
                     facts.values[made.declaration] = value
+                else:
+                    self._note_scalars(cursor)
             case NodeKind.ENUM_CONSTANT_DECL:
                 facts.enumerators[made.declaration] = int(lib.clang_getEnumConstantDeclValue(cursor))
             case NodeKind.STRUCT_DECL | NodeKind.UNION_DECL:

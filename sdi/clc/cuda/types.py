@@ -31,6 +31,7 @@ _QUALIFIERS = re.compile(
     r"\b(const|volatile|restrict|__(global|local|constant|private|generic|restrict|(read|write)_only|read_write))\b"
 )
 _ATOMIC = re.compile(r"_Atomic\((.*)\)\Z")
+_OF_ENUMERATIONS = {1: "char", 2: "short", 4: "int", 8: "long"}
 _ENUMERATION = re.compile(r"enum .*|(?!__|\d)\w+")  # one without a tag has its typedef's name
 
 # Words of C++ and CUDA that OpenCL C programs may use as names.  Source: C++20 working draft N4861,
@@ -45,6 +46,9 @@ wchar_t xor xor_eq threadIdx blockIdx blockDim gridDim warpSize dim3 printf memc
 """
 RESERVED = frozenset(_WORDS.split())
 
+
+_OTHERS = ("_cl_", "_u_", "_CL_", "__")
+"""What the header's names begin with, and CUDA's words and macros."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")
 _BITS = re.compile(r"[\d\s|+()]*\d[\d\s|+()]*")
@@ -65,7 +69,8 @@ def safe_name(name: str) -> str:
         return "_u_u_" + "".join(
             "__" if c == "_" else c if _PLAIN.fullmatch(c) else f"_{ord(c):x}_" for c in name
         )
-    return f"_u_{name}" if name in RESERVED or name.startswith(("_cl_", "_u_", "_CL_")) else name
+    is_other = name in RESERVED or (name.startswith(_OTHERS) and not name.startswith("__sdi_"))
+    return f"_u_{name}" if is_other else name
 
 
 def in_ascii(literal: str) -> str:
@@ -98,9 +103,28 @@ def _unqualified(canonical: str) -> str:
     return " ".join(_QUALIFIERS.sub(" ", canonical).replace("*", " * ").split())
 
 
+def is_anonymous(found: Type) -> bool:
+    """A record whose members belong to the one around it, if it is the type of no member."""
+    return "(anonymous" in found.canonical
+
+
+def is_empty(found: Type) -> bool:
+    """An array of no elements, at the end of a record; C++ has none."""
+    return found.form is Form.ARRAY and not found.nbytes
+
+
 def is_scalar(found: Type) -> bool:
     """An arithmetic scalar."""
     return found.form in (Form.INTEGER, Form.FLOATING)
+
+
+def space_of(found: Type) -> Space:
+    """Where an object of this type is; an array is where its elements are."""
+    while (
+        found.form is Form.ARRAY and found.space in (Space.NONE, Space.PRIVATE) and found.element is not None
+    ):
+        found = found.element
+    return found.space
 
 
 class TypeNames:
@@ -121,15 +145,15 @@ class TypeNames:
         return known
 
     def scalar(self, found: Type, node: SyntaxNode | None) -> str:
-        """The C++ name of an arithmetic type; enumerations are integers of their size."""
+        """The C++ name of an arithmetic type; enumerations are the integers that clang makes of them."""
         canonical = unqualified(found)
         atomic = _ATOMIC.match(canonical)
         if atomic is not None:
             canonical = atomic.group(1).strip()
         if canonical in _SCALARS:
             return _SCALARS[canonical]
-        if found.form is Form.INTEGER and found.nbytes == 4 and _ENUMERATION.fullmatch(canonical):
-            return "int"
+        if found.form is Form.INTEGER and found.nbytes and _ENUMERATION.fullmatch(canonical):
+            return "unsigned " * found.unsigned + _OF_ENUMERATIONS[found.nbytes]
         raise UnknownConstruct(node, f"the type '{found.spelling}'")
 
     def plain(self, found: Type, node: SyntaxNode | None) -> str:

@@ -144,6 +144,7 @@ _SIGNATURES: dict[str, tuple[list[type], type | None]] = {
     "clang_Cursor_getStorageClass": ([CXCursor], c_int),
     "clang_getTypedefDeclUnderlyingType": ([CXCursor], CXType),
     "clang_getTypeDeclaration": ([CXType], CXCursor),
+    "clang_getEnumDeclIntegerType": ([CXCursor], CXType),
     "clang_getTypeSpelling": ([CXType], CXString),
     "clang_getCanonicalType": ([CXType], CXType),
     "clang_getPointeeType": ([CXType], CXType),

@@ -405,6 +405,8 @@ class TreeBuilder:
             form, scalars = inner.form, inner.scalar_nbytes
         elif kind in _INTEGERS or kind == _ENUM:
             form = Form.INTEGER
+            if kind == _ENUM:  # those of no negative number are unsigned
+                kind = lib.clang_getEnumDeclIntegerType(lib.clang_getTypeDeclaration(canonical)).kind
         elif kind in _FLOATS:
             form = Form.FLOATING
         elif kind in _VECTORS or kind in _ARRAYS:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from sdi.clc.compile import compile_source
-from sdi.clc.cuda.expressions import component_indices
 from sdi.clc.cuda.translate import CudaProgram, ParameterKind, nvrtc_options, translate
 from sdi.devices.cuda.nvrtc import NvrtcMissing, compile_text, version
 from sdi.errors import BuildError
@@ -116,28 +115,6 @@ def test_components_of_components_are_found_at_once() -> None:
     assert "(a[2].v[3] = ((float)1));" in written
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "indices"),
-    [
-        ("x", 2, (0,)),
-        ("wzyx", 4, (3, 2, 1, 0)),
-        ("s0aF", 16, (0, 10, 15)),
-        ("S1", 2, (1,)),
-        ("lo", 8, (0, 1, 2, 3)),
-        ("hi", 3, (2, 2)),
-        ("odd", 4, (1, 3)),
-        ("even", 3, (0, 2)),
-        ("rgba", 4, (0, 1, 2, 3)),
-        ("z", 2, None),
-        ("s4", 4, None),
-        ("sg", 16, None),
-        ("length", 4, None),
-    ],
-)
-def test_component_names(name: str, count: int, indices: tuple[int, ...] | None) -> None:
-    assert component_indices(name, count) == indices
-
-
 def test_words_of_cpp_are_renamed_and_stay_apart() -> None:
     source = "int template(int this, int _u_this) { return this + _u_this; } " + kernel(
         "b[0].x = template(1, 2);"
@@ -205,7 +182,7 @@ def test_flags_are_set_and_cleared(compiles: Compile) -> None:
       a[0] = atomic_flag_test_and_set_explicit(f, memory_order_relaxed, memory_scope_work_group);
     }"""
     program = translate(source, ("-cl-std=CL3.0",))
-    assert "_cl_atomic_flag_test_and_set(f, ((int)0), ((int)1))" in body_of(program)
+    assert "_cl_atomic_flag_test_and_set(f, ((unsigned int)0), ((unsigned int)1))" in body_of(program)
     compiles(program, ())
 
 
@@ -221,9 +198,10 @@ def test_arrays_stay_volatile() -> None:
 def test_ranges_of_cases_become_cases() -> None:
     source = kernel("switch (b[0].x) { case -1 ... 0x2: b[0].y = 1; }")
     assert "case -1: case 0: case 1: case 2: (b[0].v[1] = 1);" in body_of(translate(source, ()))
-    for case, said in (("1 ... 5000", "a range of 5000 cases"), ("1 ... 'a'", "whose ends are not numbers")):
-        with pytest.raises(BuildError, match=said):
-            translate(kernel(f"switch (b[0].x) {{ case {case}: b[0].y = 1; }}"), ())
+    source = "enum { A, B }; " + kernel("switch (b[0].x) { case A ... (B + 1): b[0].y = 1; }")
+    assert "case 0: case 1: case 2: (b[0].v[1] = 1);" in body_of(translate(source, ()))
+    with pytest.raises(BuildError, match="a range of 5000 cases"):
+        translate(kernel("switch (b[0].x) { case 1 ... 5000: b[0].y = 1; }"), ())
 
 
 def test_a_required_work_group_size_bounds_the_launch() -> None:
@@ -245,9 +223,7 @@ def test_printf_writes_a_record(compiles: Compile) -> None:
     ("source", "said"),
     [
         ("\nkernel void k(read_only image2d_depth_t i, global int *a) { *a = 1; }", "<kernel>:2: error: "),
-        (kernel("\n\nprintf(b[0].x ? \"a\" : \"b\");"), "<kernel>:3: error: a printf whose format"),
         (kernel('asm goto("bra %l0;" :::: out); out: ;'), "this inline assembly"),
-        (kernel("b[0].x = ((int[]){1, 2})[0];"), "an array as a compound literal"),
         (kernel("b[0].x = 1 + ({ int z = 1; if (z) return; z; });"), "a jump out of a statement expression"),
     ],
 )  # fmt: skip
