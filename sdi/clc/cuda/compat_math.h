@@ -43,6 +43,20 @@
   _CL _cl_half _cl_##name(_cl_half a, _cl_half b) { return _cl_half((float)f((float)a, (float)b)); } \
   _CL_EACH2(_cl_##name)
 
+// Functions of halves by those of floats.
+#define _CL_HALF1(name) _CL _cl_half name(_cl_half a) { return _cl_half(name((float)a)); }
+#define _CL_HALF2(name) _CL _cl_half name(_cl_half a, _cl_half b) { return _cl_half(name((float)a, (float)b)); }
+#define _CL_HALF3(name) \
+  _CL _cl_half name(_cl_half a, _cl_half b, _cl_half c) { return _cl_half(name((float)a, (float)b, (float)c)); }
+#define _CL_HALF_OUT(name) \
+  _CL _cl_half name(_cl_half a, _cl_half *p) { \
+    float b; \
+    a = _cl_half(name((float)a, &b)); \
+    *p = _cl_half(b); \
+    return a; \
+  }
+#define _CL_HALF_INT(name) _CL _cl_half name(_cl_half a, int *p) { return _cl_half(name((float)a, p)); }
+
 #define _CL_PI 3.14159265358979323846
 #define _CL_1_PI 0.31830988618379067154
 _CL float _cl_over_pi(float a) { return a * (float)_CL_1_PI; }
@@ -176,6 +190,12 @@ _CL double _cl_lgamma_r(double a, int *p) {
   *p = a < 0 && floor(a) != a && fmod(floor(a), 2.0) != 0 ? -1 : a <= 0 && floor(a) == a && a != 0 ? 0 : a == 0 && signbit(a) ? -1 : 1;
   return lgamma(a);
 }
+_CL _cl_half _cl_fract(_cl_half a, _cl_half *p) {
+  float f, r = _cl_fract((float)a, &f);
+  *p = _cl_half(f);
+  return _cl_half(r > 0x1.ffcp-1f ? 0x1.ffcp-1f : r);
+}
+_CL_HALF_OUT(_cl_modf) _CL_HALF_OUT(_cl_sincos) _CL_HALF_INT(_cl_frexp) _CL_HALF_INT(_cl_lgamma_r)
 _CL_OUT(_cl_fract, T) _CL_OUT(_cl_frexp, int) _CL_OUT(_cl_modf, T) _CL_OUT(_cl_sincos, T) _CL_OUT(_cl_lgamma_r, int)
 // Seven bits of the quotient; CUDA's has three.  128 |b| is exact, and so is the remainder by it.
 _CL float _cl_remquo(float a, float b, int *p) {
@@ -192,6 +212,7 @@ _CL double _cl_remquo(double a, double b, int *p) {
   *p = (a < 0) != (b < 0) ? -q : q;
   return remainder(a, b);
 }
+_CL _cl_half _cl_remquo(_cl_half a, _cl_half b, int *p) { return _cl_half(_cl_remquo((float)a, (float)b, p)); }
 template<class T, int N> _CL _cl_vec<T, N> _cl_remquo(_cl_vec<T, N> a, _cl_vec<T, N> b, _cl_vec<int, N> *p) {
   _CL_EACH(N) { int q; a.v[i] = _cl_remquo(a.v[i], b.v[i], &q); p->v[i] = q; }
   return a;
@@ -343,6 +364,7 @@ _CL double _cl_smoothstep(double low, double high, double a) {
   double t = _cl_clamp((a - low) / (high - low), 0.0, 1.0);
   return t * t * (3 - 2 * t);
 }
+_CL_HALF1(_cl_degrees) _CL_HALF1(_cl_radians) _CL_HALF1(_cl_sign) _CL_HALF2(_cl_step) _CL_HALF3(_cl_smoothstep)
 _CL_EACH1(_cl_degrees) _CL_EACH1(_cl_radians) _CL_EACH1(_cl_sign) _CL_EACH2(_cl_step) _CL_EACH3(_cl_smoothstep)
 template<class T, int N> _CL _cl_vec<T, N> _cl_step(T edge, _cl_vec<T, N> a) {
   _CL_EACH(N) a.v[i] = _cl_step(edge, a.v[i]);
@@ -370,23 +392,25 @@ template<_cl_scalar T> _CL _cl_vec<T, 4> _cl_cross(_cl_vec<T, 4> a, _cl_vec<T, 4
 template<_cl_scalar T> _CL T _cl_length(T a) { return _cl_fabs(a); }
 template<class T, int N> _CL T _cl_length(_cl_vec<T, N> a) {
   T s = _cl_dot(a, a);
-  if constexpr (!_cl_same<T, _cl_half>::value) {
-    const T tiny = sizeof(T) == 4 ? (T)1e-30f : (T)1e-290, huge = sizeof(T) == 4 ? (T)1e37f : (T)1e300;
-    if (!(s > tiny && s < huge)) {
-      T m = 0;
-      _CL_EACH(N) m = _cl_fmax(m, _cl_fabs(a.v[i]));
-      const int n = m > 0 && !isinf(m) ? _cl_ilogb(m) : 0;
-      if (n) {
-        _CL_EACH(N) a.v[i] = _cl_ldexp(a.v[i], -n);
-        return _cl_ldexp(_cl_sqrt(_cl_dot(a, a)), n);
-      }
+  const T tiny = sizeof(T) == 4 ? (T)1e-30f : (T)1e-290, huge = sizeof(T) == 4 ? (T)1e37f : (T)1e300;
+  if (!(s > tiny && s < huge)) {
+    T m = 0;
+    _CL_EACH(N) m = _cl_fmax(m, _cl_fabs(a.v[i]));
+    const int n = m > 0 && !isinf(m) ? _cl_ilogb(m) : 0;
+    if (n) {
+      _CL_EACH(N) a.v[i] = _cl_ldexp(a.v[i], -n);
+      return _cl_ldexp(_cl_sqrt(_cl_dot(a, a)), n);
     }
   }
   return _cl_sqrt(s);
 }
+template<int N> _CL _cl_half _cl_length(_cl_vec<_cl_half, N> a) {
+  return _cl_half(_cl_length(_cl_convert<_cl_vec<float, N>, false, -1>(a)));
+}
 template<class V> _CL auto _cl_distance(V a, V b) { return _cl_length(a - b); }
 _CL float _cl_normalize(float a) { return _cl_sign(a); }
 _CL double _cl_normalize(double a) { return _cl_sign(a); }
+_CL _cl_half _cl_normalize(_cl_half a) { return _cl_sign(a); }
 template<class T, int N> _CL _cl_vec<T, N> _cl_normalize(_cl_vec<T, N> a) {
   T n = _cl_length(a);
   if (!(n > 0)) return a;
@@ -398,6 +422,9 @@ template<class T, int N> _CL _cl_vec<T, N> _cl_normalize(_cl_vec<T, N> a) {
     n = _cl_length(a);
   }
   return a / _cl_splat<_cl_vec<T, N>>(n);
+}
+template<int N> _CL _cl_vec<_cl_half, N> _cl_normalize(_cl_vec<_cl_half, N> a) {
+  return _cl_convert<_cl_vec<_cl_half, N>, false, -1>(_cl_normalize(_cl_convert<_cl_vec<float, N>, false, -1>(a)));
 }
 template<int N> _CL float _cl_fast_length(_cl_vec<float, N> a) { return _cl_approximate_sqrt(_cl_dot(a, a)); }
 _CL float _cl_fast_length(float a) { return fabsf(a); }
