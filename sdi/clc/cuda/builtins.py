@@ -31,6 +31,7 @@ _TABLES = {
 }
 """Structures and numbers, by the part of the compat header that begins with them."""
 _DEFINED = re.compile(r"\b_cl_(\w+)\s*\(|_CL_[A-Z0-9_]+\((\w+)")
+_BITS = tuple(f"__builtin_{how}{n}" for how in ("bitreverse", "rotateleft", "rotateright") for n in (8, 16, 32, 64))
 _OF_IMAGES = frozenset(f"{what}_image{suffix}" for what in ("read", "write") for suffix in ("f", "i", "ui"))
 _ROUNDINGS = {"rte": "0", "rtz": "1", "rtp": "2", "rtn": "3", "": "-1"}
 _CONVERT = re.compile(r"convert_[a-z]+\d*?(?P<sat>_sat)?(_(?P<mode>rte|rtz|rtp|rtn))?\Z")
@@ -47,7 +48,6 @@ _OF_CLANG = {
     "__builtin_memset": "memset",
 }
 """clang's functions that NVRTC has too."""
-_MATH_OF_CLANG = re.compile(r"__builtin_([a-z0-9]+?)f?\Z")
 _AS = re.compile(r"as_[a-z_]+\d*\Z")
 
 NATIVE_GEOMETRY = GEOMETRY_FUNCTIONS - {"get_global_offset", "get_enqueued_local_size"}
@@ -97,7 +97,7 @@ def header_part(name: str) -> str:
 @functools.cache
 def _functions() -> frozenset[str]:
     found = {(a or b).removeprefix("_cl_") for a, b in _DEFINED.findall(header_text())}
-    return frozenset(found | _OF_IMAGES)
+    return frozenset({*found, *_OF_IMAGES, *_BITS})
 
 
 @functools.cache
@@ -128,9 +128,11 @@ def builtin(name: str) -> Builtin | None:
         return Builtin(f"_cl_{match['how']}", (_ROUNDINGS[match["mode"] or "rte"],))
     if name in _OF_CLANG:
         return Builtin(_OF_CLANG[name])
-    match = _MATH_OF_CLANG.match(name)
-    if match and name not in _functions() and match[1] in _functions() - {"abs"}:  # clang's is signed
-        return Builtin(f"_cl_{match[1]}")
+    bare = name.removeprefix("__builtin_")
+    if bare != name and name not in _functions():
+        for each in (bare, bare.removesuffix("f")):
+            if each in _functions():
+                return Builtin(f"_cl_{each}")
     plain = name.removesuffix("_explicit")
     if plain.startswith("atom_"):
         plain = f"atomic_{plain.removeprefix('atom_')}"

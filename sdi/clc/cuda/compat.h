@@ -365,5 +365,7 @@ template<class To, bool SAT, int R, class From, int N> _CL To _cl_convert(_cl_ve
 // Numbers that are no numbers, known at compile time.
 constexpr _CL float _cl___builtin_inff() { return __builtin_bit_cast(float, 0x7f800000); }
 constexpr _CL float _cl___builtin_huge_valf() { return __builtin_bit_cast(float, 0x7f800000); }
+constexpr _CL double _cl___builtin_inf() { return __builtin_bit_cast(double, 0x7ff0000000000000l); }
+constexpr _CL double _cl___builtin_nan(const char *) { return __builtin_bit_cast(double, 0x7ff8000000000000l); }
 constexpr _CL double _cl___builtin_huge_val() { return __builtin_bit_cast(double, 0x7ff0000000000000l); }
 constexpr _CL float _cl___builtin_nanf(const char *) { return __builtin_bit_cast(float, 0x7fc00000); }

@@ -322,6 +322,25 @@ _CL unsigned _cl___builtin_bswap32(unsigned a) { return a << 24 | (a & 0xff00) <
 _CL _cl_ulong _cl___builtin_bswap64(_cl_ulong a) {
   return (_cl_ulong)_cl___builtin_bswap32((unsigned)a) << 32 | _cl___builtin_bswap32((unsigned)(a >> 32));
 }
+_CL int _cl___builtin_abs(int a) { return a < 0 ? (int)(0u - (unsigned)a) : a; }
+_CL long _cl___builtin_labs(long a) { return a < 0 ? (long)(0ul - (_cl_ulong)a) : a; }
+_CL long _cl___builtin_llabs(long a) { return _cl___builtin_labs(a); }
+_CL int _cl___builtin_ffs(int a) { return __ffs(a); }
+_CL int _cl___builtin_ffsl(long a) { return __ffsll(a); }
+_CL int _cl___builtin_ffsll(long a) { return __ffsll(a); }
+_CL int _cl___builtin_parity(unsigned a) { return __popc(a) & 1; }
+_CL int _cl___builtin_parityl(_cl_ulong a) { return __popcll(a) & 1; }
+_CL int _cl___builtin_parityll(_cl_ulong a) { return __popcll(a) & 1; }
+#define _CL_BITS(n, T) \
+  _CL T _cl___builtin_bitreverse##n(T a) { return (T)(__brevll(a) >> (64 - n)); } \
+  _CL T _cl___builtin_rotateleft##n(T a, T b) { return _cl_rotate(a, b); } \
+  _CL T _cl___builtin_rotateright##n(T a, T b) { return _cl_rotate(a, (T)(n - b % n)); }
+_CL_BITS(8, _cl_uchar) _CL_BITS(16, _cl_ushort) _CL_BITS(32, _cl_uint) _CL_BITS(64, _cl_ulong)
+_CL long _cl___builtin_unpredictable(long a) { return a; }
+_CL _cl_ulong _cl___builtin_readcyclecounter() { return (_cl_ulong)clock64(); }
+_CL void _cl___builtin_prefetch(const volatile void *, int = 0, int = 0) {}
+template<class T> _CL T _cl___builtin_nontemporal_load(const T *p) { return *p; }
+template<class T> _CL void _cl___builtin_nontemporal_store(T a, T *p) { *p = a; }
 _CL_EACH1(_cl_abs) _CL_EACH1(_cl_clz) _CL_EACH1(_cl_ctz) _CL_EACH1(_cl_popcount)
 _CL_EACH2(_cl_abs_diff) _CL_EACH2(_cl_add_sat) _CL_EACH2(_cl_sub_sat) _CL_EACH2(_cl_hadd)
 _CL_EACH2(_cl_rhadd) _CL_EACH2(_cl_mul_hi) _CL_EACH2(_cl_rotate) _CL_EACH2(_cl_mul24) _CL_EACH2(_cl_upsample)

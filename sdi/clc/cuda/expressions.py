@@ -170,6 +170,8 @@ class ExpressionWriter:
     def _of_vectors(self, node: SyntaxNode) -> str:
         """clang's functions of vectors, for which its tree has nodes of their own."""
         name, operands = self._source(node).partition("(")[0].strip(), node.operands
+        if name == "__builtin_astype":
+            return f"_cl_as<{self.types.plain(node.type, node)}>({self(operands[0])})"
         if name == "__builtin_convertvector" and node.type.form is Form.VECTOR:
             return f"_cl_convert<{self.types.plain(node.type, node)}, false, -1>({self(operands[0])})"
         if name != "__builtin_shufflevector" or node.type.form is not Form.VECTOR:
@@ -256,7 +258,8 @@ class ExpressionWriter:
 
     def _operand(self, node: SyntaxNode) -> str:
         """An operand of an arithmetic operator, where a bool splat into a vector counts as 0 or 1."""
-        if node.kind is NodeKind.UNEXPOSED and len(node.operands) == 1 and self._components(node) is None:
+        is_one = node.kind is NodeKind.UNEXPOSED and len(node.operands) == 1
+        if is_one and node.begin == node.operands[0].begin and self._components(node) is None:
             return self._converted(node, node.operands[0], is_explicit=False, is_operand=True)
         return self(node)
 
@@ -349,7 +352,8 @@ class ExpressionWriter:
         if len(operands) != 1:
             return None
         child = operands[0]
-        if child.type.form is not Form.VECTOR or node.end <= child.end:
+        is_around = node.begin == child.begin and node.end > child.end
+        if child.type.form is not Form.VECTOR or not is_around:
             return None
         match = _COMPONENT.match(self.tree.text, child.end, node.end)
         indices = component_indices(match.group(2), child.type.count) if match else None
