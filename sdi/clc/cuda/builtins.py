@@ -31,7 +31,9 @@ _TABLES = {
 }
 """Structures and numbers, by the part of the compat header that begins with them."""
 _DEFINED = re.compile(r"\b_cl_(\w+)\s*\(|_CL_[A-Z0-9_]+\((\w+)")
-_BITS = tuple(f"__builtin_{how}{n}" for how in ("bitreverse", "rotateleft", "rotateright") for n in (8, 16, 32, 64))
+_BITS = tuple(
+    f"__builtin_{how}{n}" for how in ("bitreverse", "rotateleft", "rotateright") for n in (8, 16, 32, 64)
+)
 _OF_IMAGES = frozenset(f"{what}_image{suffix}" for what in ("read", "write") for suffix in ("f", "i", "ui"))
 _ROUNDINGS = {"rte": "0", "rtz": "1", "rtp": "2", "rtn": "3", "": "-1"}
 _CONVERT = re.compile(r"convert_[a-z]+\d*?(?P<sat>_sat)?(_(?P<mode>rte|rtz|rtp|rtn))?\Z")

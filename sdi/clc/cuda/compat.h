@@ -80,6 +80,17 @@ template<> struct _cl_is_float<_cl_half> { static constexpr bool value = true; }
 template<class T> struct _cl_is_unsigned { static constexpr bool value = !_cl_is_float<T>::value && (T)-1 > (T)0; };
 template<> struct _cl_is_unsigned<_cl_half> { static constexpr bool value = false; };
 
+// Scalars, volatile or not: C++ does not copy volatile objects of a class.
+template<class T> using _cl_value = typename _cl_bare<T>::type;
+template<class T> _CL _cl_value<T> _cl_read(T &a) {
+  if constexpr (_cl_same<_cl_value<T>, _cl_half>::value) return __builtin_bit_cast(_cl_half, (unsigned short)a.bits);
+  else return a;
+}
+template<class T> _CL void _cl_write(T &a, _cl_value<T> b) {
+  if constexpr (_cl_same<_cl_value<T>, _cl_half>::value) a.bits = b.bits;
+  else a = b;
+}
+
 // An array as a value: what a compound literal is.
 template<class T, int N> struct _cl_list { T v[N]; };
 
@@ -120,10 +131,10 @@ template<class V, int... I> struct _cl_components {
   typedef typename _cl_bare<V>::type::element T;
   typedef _cl_vec<T, sizeof...(I)> value_type;
   V &r;
-  __device__ __forceinline__ value_type get() const { return value_type{{r.v[I]...}}; }
+  __device__ __forceinline__ value_type get() const { return value_type{{_cl_read(r.v[I])...}}; }
   __device__ __forceinline__ value_type operator=(value_type b) const {
     int n = 0;
-    ((r.v[I] = b.v[n++]), ...);
+    (_cl_write(r.v[I], b.v[n++]), ...);
     return b;
   }
 #define _CL_TO(op) \
@@ -137,14 +148,14 @@ template<class V, int... I> struct _cl_components {
 };
 template<int... I, class V> _CL _cl_components<V, I...> _cl_ref(V &r) { return _cl_components<V, I...>{r}; }
 
-// C++ does not copy volatile class objects: vectors by elements, records and halves by the largest units.
+// Volatile vectors are copied by elements, records and halves by the largest units.
 template<class V, class T, int N> _CL V _cl_load(const volatile _cl_vec<T, N> &a) {
   V r;
-  _CL_EACH(N) r.v[i] = a.v[i];
+  _CL_EACH(N) r.v[i] = _cl_read(a.v[i]);
   return r;
 }
 template<class T, int N> _CL _cl_vec<T, N> _cl_store(volatile _cl_vec<T, N> &a, _cl_vec<T, N> b) {
-  _CL_EACH(N) a.v[i] = b.v[i];
+  _CL_EACH(N) _cl_write(a.v[i], b.v[i]);
   return b;
 }
 template<class V> struct _cl_units {

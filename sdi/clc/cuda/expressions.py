@@ -325,8 +325,8 @@ class ExpressionWriter:
             raise UnknownConstruct(node, f"a conversion to '{target.spelling}'")
         if is_scalar(target) and unqualified(target) == unqualified(source):
             is_component = not is_explicit and self._components(child) is not None
-            if unqualified(target) == "half" and not is_component:
-                return self._loaded(node, child, value)
+            if unqualified(target) == "half" and child.type.volatile and not target.volatile:
+                return f"_cl_read({value})"
             return self._swizzle(child, is_value=True) if is_component else value
         if source.form is Form.VECTOR:
             raise UnknownConstruct(node, f"a conversion of '{source.spelling}' to '{target.spelling}'")
@@ -498,8 +498,9 @@ class ExpressionWriter:
     def _is_stored(self, target: SyntaxNode) -> bool:
         """Not assigned as an object of a class: volatile ones, three elements that other work-items see."""
         found = target.type
-        is_object = found.form in (Form.VECTOR, Form.RECORD) or unqualified(found) == "half"
-        if not is_object or self._components(target) is not None:
+        if unqualified(found) == "half":
+            return found.volatile
+        if found.form not in (Form.VECTOR, Form.RECORD) or self._components(target) is not None:
             return False
         is_short = found.form is Form.VECTOR and found.count == 3
         return found.volatile or (is_short and found.space in _SEEN_BY_OTHERS)

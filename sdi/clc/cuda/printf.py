@@ -67,7 +67,7 @@ class Printing:
             if count != how.count:
                 what = f"%v{how.count}" if how.count else f"%{how.conversion.decode()}"
                 raise UnknownConstruct(argument, f"a printf of '{argument.type.spelling}' as {what}")
-            passed.append(f"_cl_text_of({value})" if how.conversion == b"s" else f"({value})")
+            passed.append(f"_cl_text_of((const char *){value})" if how.conversion == b"s" else f"({value})")
         # More than the format asks for is evaluated and not printed.
         extra = [f"(void)({value})" for value in values[1 + len(wanted) :]]
         return "(" + ", ".join([*extra, f"_cl_printf({', '.join(passed)})"]) + ")"
