@@ -14,8 +14,8 @@ FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 BODIES = {
     "steps of truth": """
         bool a = g, b = 1, c = 0, d; a++; o[g] = a; a--; o[g + 4] = a; --a; o[g + 8] = a; d = b--;
-        o[g + 12] = d + b * 2; d = c++; o[g + 16] = d + c * 2; ++c; o[g + 28] = c; a = g; a += 2; a <<= 1; a *= 0.5f;
-        o[g + 20] = a; b = ~0; o[g + 24] = b;""",
+        o[g + 12] = d + b * 2; d = c++; o[g + 16] = d + c * 2; ++c; o[g + 28] = c; a = g; a += 2; a <<= 1;
+        a *= 0.5f; o[g + 20] = a; b = ~0; o[g + 24] = b;""",
     "casts to unions": """
         union U u = (union U)g, w = (union U)2.5f; union U z; z = (union U)7;
         o[g] = u.i + z.i * 10 + ((union U)(int2)(g, 3)).v.y * 100 + of((union U)8) * 1000; f[g] = w.f;""",
@@ -53,10 +53,12 @@ HALVES = {
         half4 v = vload4(0, p); v.x++; v.yz = v.zy; v *= h; vstore4(v, 0, p);""",
     "assignments with others": """
         int i = 5; i += h; i *= h; uchar u = 3; u /= h; h += 0.1; h += 1e-3f; h -= i; h *= u;
-        float w = 1; w += h; double d = 1; d -= h; p[0] = h + w + d; bool b = h; p[1] = b ? h : 1.5h; p[2] = T[1] + V.y;""",
+        float w = 1; w += h; double d = 1; d -= h; p[0] = h + w + d; bool b = h;
+        p[1] = b ? h : 1.5h; p[2] = T[1] + V.y;""",
     "volatile ones": """
         volatile half x = h; x = x + h; x += 2; x *= 0.5; h = -x; volatile half4 v = (half4)(h); v.x = x;
-        v.xy = v.zw; v.x += h; half4 w = v; v = w; l[0] = x; l[1] = l[0]; p[0] = v.y + w.z + l[1] + fabs(x);""",
+        v.xy = v.zw; v.x += h; half4 w = v; v = w; l[0] = x; l[1] = l[0];
+        p[0] = v.y + w.z + l[1] + fabs(x);""",
 }
 
 
