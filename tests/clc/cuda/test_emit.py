@@ -215,7 +215,7 @@ def test_printf_writes_a_record(compiles: Compile) -> None:
     source = kernel('printf("%d %v4hlf %s %5.2v2f%%\\n", 3, a[0], "x", a[1].xy);')
     program = translate(source, ())
     written = body_of(program)
-    assert '_cl_printf(0u, (3), (a[0]), _cl_text_of("x"), (_cl_swizzle<0, 1>(a[1])))' in written
+    assert '_cl_printf(0u, (3), (a[0]), _cl_text_of((const char *)"x"), (_cl_swizzle<0, 1>(a[1])))' in written
     compiles(program, ())
 
 
