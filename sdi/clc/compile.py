@@ -15,7 +15,7 @@ from sdi.clc.frontend.syntax import Function, Tree
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.clc.preprocess.lines import KERNEL_FILE, LineMap, line_map
-from sdi.clc.preprocess.options import parse_options
+from sdi.clc.preprocess.options import BuildOptions, parse_options
 from sdi.errors import BuildError
 
 _RECURSION_LIMIT = 20_000
@@ -23,6 +23,7 @@ _UNIVERSAL = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]
 _GLOBAL_SAMPLER = "global sampler requires a const"
 """clang's error; for NVIDIA's compiler a sampler outside of functions need not be constant."""
 _SAMPLER = re.compile(r"(?<!const )(?<!constant )\b(?=sampler_t\s+\w+\s*=)")
+_DOUBLES = re.compile(r"OPENCL\s+EXTENSION\s+cl_khr_fp64\s*:\s*enable")
 _LEVELS = ("a", "b", "c", "d")  # an embedded header may be named "../x.h"
 
 
@@ -91,7 +92,7 @@ def compile_text(
     from sdi.clc.frontend.parse import TreeBuilder, parse_unit, target_for
     from sdi.clc.subrange import SubrangeEmitter
 
-    options = made.options
+    options = _with_literals(made)
     encoded = _encoded(made.text)
     macros = made.macros(language)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
@@ -111,6 +112,18 @@ def compile_text(
     )
     text = SubrangeEmitter(tree).emit().encode("latin-1").decode("utf-8", "replace")
     return CompiledProgram(kernels, text, options.member_options, log, tree, made)
+
+
+def _with_literals(made: ObjectText) -> BuildOptions:
+    """The options of a program.
+
+    In OpenCL C 1.0 and 1.1 literals without a suffix are floats where nothing enables doubles; members
+    compile such a program as one of 1.2, where they are doubles.
+    """
+    options = made.options
+    if options.version >= 120 or _DOUBLES.search(made.text):
+        return options
+    return replace(options, flags=(*options.flags, "-cl-single-precision-constant"))
 
 
 def _checked(

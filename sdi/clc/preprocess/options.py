@@ -172,12 +172,13 @@ def parse_options(
     words = iter(split_options(options, quotes) if isinstance(options, str) else options)
     for word in words:
         if word[:2] in ("-D", "-I"):
-            value = word[2:].strip() or next(words, "").strip()
+            given = word[2:] or next(words, None)
+            value = (given or "").strip()
+            if word[1] == "I" and given is not None:
+                folders += [os.path.join(base, value)] if value else []  # -I "": no folder
+                continue
             if not value:
                 raise _invalid(f"{word} needs a value")
-            if word[1] == "I":
-                folders.append(os.path.join(base, value))
-                continue
             name, equals, text = value.partition("=")
             if not _LETTER.match(name):
                 raise BuildError(f"error: -D {value}: '{name}' is not a macro name\n")

@@ -108,7 +108,7 @@ def test_unusual_but_valid_sources_compile(source: str) -> None:
     ("options", "members"),
     [
         ("", "-cl-std=CL1.2 -w"),
-        ("-cl-std=CL1.1 -g", "-cl-std=CL1.2 -w"),
+        ("-cl-std=CL1.1 -g", "-cl-std=CL1.2 -cl-single-precision-constant -w"),
         ("-cl-std=CL3.0", "-cl-std=CL3.0 -w"),
         ("-cl-fast-relaxed-math  -cl-kernel-arg-info\t-Werror", "-cl-std=CL1.2 -cl-fast-relaxed-math -w"),
         ("-cl-mad-enable -cl-uniform-work-group-size -w", "-cl-std=CL1.2 -cl-mad-enable -w"),
@@ -183,6 +183,33 @@ def test_quotes_are_read_as_the_driver_reads_them(quotes: Quotes, value: str) ->
     if quotes is not Quotes.ESCAPED:
         with pytest.raises(BuildError):
             parse_options('"-DA=1"', None, quotes=quotes)
+
+
+@pytest.mark.parametrize("options", ['-I "" -I x', '-I" " -I x', '-I"" -I x'])
+def test_a_folder_without_a_name_is_none(options: str) -> None:
+    quotes = Quotes.BLANK if '-I""' in options else Quotes.REMOVED
+    assert parse_options(options, "/w", quotes=quotes).include_folders[0] == "/w/x"
+
+
+@pytest.mark.parametrize("options", ["-I", "-D", '-D ""'])
+def test_options_that_lack_their_value_are_refused(options: str) -> None:
+    with pytest.raises(BuildError) as failure:
+        parse_options(options, None, quotes=Quotes.REMOVED)
+    assert failure.value.status is Status.INVALID_BUILD_OPTIONS
+
+
+def test_literals_are_floats_where_the_language_has_no_doubles() -> None:
+    source = "kernel void k(global float *a) { a[0] = a[1] * 0.1; }"
+    flag = "-cl-single-precision-constant"
+    enabled = f"#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n{source}"
+    for text, options, is_float in (
+        (source, "-cl-std=CL1.1", True),
+        (source, "-cl-std=CL1.0", True),
+        (enabled, "-cl-std=CL1.1", False),
+        (source, "-cl-std=CL1.2", False),
+        (source, "", False),
+    ):
+        assert (flag in compile_source(text, options).member_options) == is_float
 
 
 def test_definitions_reach_the_program_and_the_last_one_wins() -> None:
