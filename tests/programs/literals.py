@@ -31,7 +31,7 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
         ("1.2", SOURCE, "CL1.2"),
         ("1.2 with doubles", DOUBLES + SOURCE, "CL1.2"),
     ):
-        third = cl.Kernel(build(ctx, source, [f"-cl-std={standard}"]), "li_third")
+        third = cl.Kernel(build(ctx, source, [f"-cl-std={standard}", "-w"]), "li_third")
         out, sizes = to_device(ctx, np.zeros_like(x)), to_device(ctx, np.zeros_like(item))
         third(queue, (COUNT,), (6,), to_device(ctx, x), out, sizes)
         outputs[f"{name} values"] = to_host(queue, out, x)
