@@ -16,6 +16,7 @@ import numpy as np
 import pyopencl as cl
 
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.clc.preprocess.options import parse_options
 from sdi.clc.subrange import Edit, apply_edits
 from sdi.intervals import ByteRange
 from sdi.ndrange import NDRange
@@ -259,8 +260,8 @@ class Recorder:
         key = (tree.text, options)
         if key not in self._programs:
             text = recording(tree, self.log.ctypes.data).encode("latin-1").decode("utf-8", "replace")
-            kept = [o for o in options.split() if o.startswith("-cl-")]
-            self._programs[key] = cl.Program(self.context, text).build(options=[*kept, "-w"], cache_dir=False)
+            kept = list(parse_options(options, None).member_options)  # OpenCL C 1.1 lacks words of the text
+            self._programs[key] = cl.Program(self.context, text).build(options=kept, cache_dir=False)
         return cl.Kernel(self._programs[key], name)
 
     def run(
