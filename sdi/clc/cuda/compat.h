@@ -91,6 +91,11 @@ template<class T> _CL void _cl_write(T &a, _cl_value<T> b) {
   else a = b;
 }
 
+_CL _cl_half operator++(volatile _cl_half &a) { _cl_half b = _cl_read(a); _cl_write(a, ++b); return b; }
+_CL _cl_half operator--(volatile _cl_half &a) { _cl_half b = _cl_read(a); _cl_write(a, --b); return b; }
+_CL _cl_half operator++(volatile _cl_half &a, int) { _cl_half b = _cl_read(a), c = b; _cl_write(a, ++c); return b; }
+_CL _cl_half operator--(volatile _cl_half &a, int) { _cl_half b = _cl_read(a), c = b; _cl_write(a, --c); return b; }
+
 // An array as a value: what a compound literal is.
 template<class T, int N> struct _cl_list { T v[N]; };
 

@@ -434,6 +434,8 @@ class ExpressionWriter:
         if operator == "&" and operand.type.form is Form.FUNCTION:
             raise UnknownConstruct(node, "a function's address")
         if operator in ("-", "~", "+", "*", "&"):
+            while operator == "&" and operand.kind is NodeKind.PAREN:
+                operand = operand.operands[0]
             is_place = operator == "&" and operand.kind is NodeKind.DECL_REF
             if operator == "&":
                 self.compounds.place(operand)

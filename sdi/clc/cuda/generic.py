@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sdi.clc.frontend.syntax import NodeKind, SyntaxNode, Tree
+from sdi.clc.cuda.types import UnknownConstruct
+from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Tree
 
 _LENGTHS = frozenset({"short", "long"})
 _SPACES = re.compile(r"(__)?(private|generic)\b")
@@ -19,6 +20,10 @@ _USUAL = {
     **dict.fromkeys(("ptrdiff_t", "intptr_t"), "long"),
 }
 _VECTOR = re.compile(r"\b([a-z]+)(2|3|4|8|16)\b")
+_OF_VECTORS = re.compile(r"__attribute__\(\(ext_vector_type\(\d+\)\)\)")
+_BUILT_IN = frozenset(["void", "bool", "_Bool", "char", "short", "int", "long", "half", "float", "double"])
+_BUILT_IN |= {"signed", "unsigned", "const", "volatile", "restrict", "__global", "__local", "__constant"}
+_WORD = re.compile(r"(?:(?:struct|union|enum)\s+)?[A-Za-z_]\w*")
 
 
 def _normal(written: str, typedefs: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
@@ -27,6 +32,8 @@ def _normal(written: str, typedefs: Mapping[str, str]) -> tuple[tuple[str, ...],
     written = _VECTOR.sub(r"\1 __attribute__((ext_vector_type(\2)))", written)
     written = re.sub(r"\w+", lambda word: typedefs.get(word.group(), word.group()), written)
     written = _QUALIFIED.sub(r"__\1", _SPACES.sub(" ", written))
+    vectors = _OF_VECTORS.findall(written)  # clang writes them behind a pointer's stars
+    written = " ".join(vectors) + " " + _OF_VECTORS.sub(" ", written)
     for level in re.sub(r"([*\[\]()])", r" \1 ", written).split("*"):
         words = level.split()
         if {"signed", "unsigned"} & set(words) and not {"char", "int", *_LENGTHS} & set(words):
@@ -44,20 +51,46 @@ def is_generic(tree: Tree, node: SyntaxNode) -> bool:
     return node.kind is NodeKind.OTHER and tree.text.startswith("_Generic", node.begin)
 
 
+def _require_known(written: str, typedefs: Mapping[str, str], node: SyntaxNode) -> None:
+    """What clang makes of other names is not known here.  Raises UnknownConstruct."""
+    words = _WORD.findall(_OF_VECTORS.sub(" ", _VECTOR.sub(r"\1", written)))
+    for word in words:
+        is_pointer = "*" in typedefs.get(word, "") or "[" in typedefs.get(word, "")
+        plain = _QUALIFIED.sub(r"__\1", _SPACES.sub("", word))
+        if (word not in typedefs and plain and plain not in _BUILT_IN and " " not in plain) or (
+            is_pointer and len(words) > 1
+        ):
+            raise UnknownConstruct(node, f"a _Generic with the type '{written}'")
+
+
 def chosen(tree: Tree, node: SyntaxNode) -> SyntaxNode | None:
-    """The expression for the type of the first operand, else the default one; None when there is none."""
+    """The expression for the type of the first operand, else the default one; None when there is none.
+
+    Raises UnknownConstruct.
+    """
     typedefs = dict(_USUAL)
     for each in tree.declarations:
         if each.kind is NodeKind.TYPEDEF_DECL:
             typedefs[each.name] = each.type.canonical
     control, *rest = node.operands
     bare = re.sub(r"\b(const|volatile|restrict)\b(?=[^*]*\Z)", "", control.type.canonical)
-    wanted, other, at = _normal(bare, {}), None, control.end
+    wanted, other, at = {_normal(bare, {})}, None, control.end
+    if bare.startswith("enum ") and control.type.form is Form.INTEGER:  # as good as the integer that it is
+        size = "long" if control.type.nbytes == 8 else "int"
+        wanted.add(_normal(f"{'unsigned ' * control.type.unsigned}{size}", {}))
     for each in rest:
         name = tree.text[at : each.begin].rpartition(",")[2].strip().removesuffix(":").strip()
         at = each.end
         if name == "default":
             other = each
-        elif _normal(name, typedefs) == wanted:
+            continue
+        _require_known(name, typedefs, node)
+        if _normal(name, typedefs) in wanted:
             return each
+        if (
+            re.search(r"\benum\b", name)
+            and not bare.startswith("enum ")
+            and control.type.form is Form.INTEGER
+        ):
+            raise UnknownConstruct(node, f"a _Generic with the type '{name}'")
     return other

@@ -19,6 +19,7 @@ from sdi.clc.printf_text import literal_bytes
 
 _AGGREGATES = (Form.ARRAY, Form.RECORD)
 _HAVE_EFFECTS = (NodeKind.CALL, NodeKind.COMPOUND_ASSIGNMENT, NodeKind.OTHER)
+_CHANGE = ("=", "++", "--", "x++", "x--")
 
 
 @dataclass(slots=True)
@@ -28,6 +29,19 @@ class _Place:
     type: Type
     value: SyntaxNode | None = None
     parts: dict[int, _Place] = field(default_factory=dict)
+
+
+def _is_designated(node: SyntaxNode) -> bool:
+    return node.kind is NodeKind.UNEXPOSED and node.type.form is Form.VOID
+
+
+def _has_effects(node: SyntaxNode) -> bool:
+    """Whether to compute a value twice may not be to compute it once."""
+    if node.kind in _HAVE_EFFECTS:
+        return True
+    if node.kind in (NodeKind.UNARY_OPERATOR, NodeKind.BINARY_OPERATOR) and node.operator in _CHANGE:
+        return True
+    return any(map(_has_effects, node.operands[-1:] if _is_designated(node) else node.operands))
 
 
 def _is_union(found: Type) -> bool:
@@ -100,7 +114,7 @@ class InitialiserWriter:
         path: list[tuple[_Place, int]] = [(place, 0)]
         """Objects, each a part of the one before it, and which part of each is next."""
         for each in listed.operands:
-            if each.kind is NodeKind.UNEXPOSED and each.type.form is Form.VOID:
+            if _is_designated(each):
                 self._set_designated(place, each, path)
                 continue
             while path and path[-1][1] >= self._count(path[-1][0].type, listed):
@@ -131,7 +145,7 @@ class InitialiserWriter:
         while designators:
             ranges.append(self._designated(current, designators, node))
             current = self._type_of_part(current, ranges[-1][0], node)
-        if any(len(each) > 1 for each in ranges) and any(n.kind in _HAVE_EFFECTS for n in value.walk()):
+        if any(len(each) > 1 for each in ranges) and _has_effects(value):
             raise UnknownConstruct(node, "a range of elements whose value is computed once")
         places = [[place]]
         for each in ranges[:-1]:

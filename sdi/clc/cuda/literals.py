@@ -48,8 +48,13 @@ def is_number(node: SyntaxNode) -> bool:
 def floating(text: str, plain: str) -> str:
     """A literal of OpenCL C; what C rounds to infinity or 0 is an error in CUDA C++."""
     is_hexadecimal = text.lower().startswith("0x")
-    number = text.rstrip("fFlL" if is_hexadecimal else "fFhHlL")
-    value = float.fromhex(number) if is_hexadecimal else float(number)
+    number = (
+        text.rstrip("hHlL" if text[-1] not in "fF" else "fF") if is_hexadecimal else text.rstrip("fFhHlL")
+    )
+    try:
+        value = float.fromhex(number) if is_hexadecimal else float(number)
+    except OverflowError:
+        value = math.inf
     if plain == "float":  # by the text: a double in between would be rounded twice
         is_past = value >= _PAST_FLOATS if is_hexadecimal else Decimal(number) >= _PAST_FLOATS
         value = math.inf if is_past else ctypes.c_float(min(value, _LARGEST_FLOAT)).value
@@ -61,8 +66,8 @@ def floating(text: str, plain: str) -> str:
         return known(plain, value)
     if plain == "double":
         return number
-    if plain == "float" and text[-1] in "fF" and not is_hexadecimal:
-        return f"{number}f" if set(number) & set(".eE") else f"{number}.0f"
+    if plain == "float":
+        return f"{number}f" if is_hexadecimal or set(number) & set(".eE") else f"{number}.0f"
     return f"(({plain}){number})"
 
 

@@ -31,9 +31,15 @@ class Printing:
         """A call with a format: a string, a constant, or a choice of two."""
         while given.kind in _AROUND and len(given.operands) == 1:
             given = given.operands[0]
-        if given.kind is NodeKind.DECL_REF and given.declaration in self._constants:
-            return self._with(self._constants[given.declaration], arguments, values)
-        if given.kind is NodeKind.CONDITIONAL_OPERATOR:
+        is_named = given.kind is NodeKind.DECL_REF
+        while given.kind in (NodeKind.DECL_REF, *_AROUND):
+            if given.kind is not NodeKind.DECL_REF and len(given.operands) == 1:
+                given = given.operands[0]
+            elif given.declaration in self._constants:
+                given = self._constants[given.declaration]
+            else:
+                break
+        if given.kind is NodeKind.CONDITIONAL_OPERATOR and not is_named:  # of a name it was made elsewhere
             condition, *both = given.operands
             if condition.type.form is not Form.VECTOR:
                 yes, no = (self._with(each, arguments, values) for each in both)

@@ -145,7 +145,9 @@ class CudaTreeBuilder(TreeBuilder):
             self._facts.numbers[self.unit.extent(cursor)] = value
 
     def _note_scalars(self, cursor: CXCursor) -> None:
-        """The scalars that a constant is made of."""
+        """The scalars that a constant is made of, but for those whose address it has."""
+        if cursor.kind == NodeKind.UNARY_OPERATOR and self.text.startswith(b"&", self.unit.extent(cursor)[0]):
+            return
         for child in self.unit.children(cursor):
             if unqualified(self.type_of(self.lib.clang_getCursorType(child))) in _EVALUATED:
                 self._note_number(child)

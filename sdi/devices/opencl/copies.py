@@ -27,7 +27,10 @@ def _is_inside(box: Region) -> bool:
 
 
 def _fits(box: Region, buffer: cl.Buffer) -> bool:
-    """Whether drivers take it for one in the buffer: NVIDIA's counts the last row with what follows it."""
+    """Whether drivers take it for one in the buffer: NVIDIA's counts the last row with what follows it.
+
+    [M] 580.159, 832 bytes: 11 rows of 78 from 6 on are refused, 29 of 26 from 79 on are not.
+    """
     step, count = box.levels[-1]
     return step * count <= buffer.size
 

@@ -1,7 +1,8 @@
 """Members on any installed OpenCL driver: only this folder knows pyopencl.
 
 One in-order queue per member; members that share a driver device share its context and programs too.  Nothing
-here waits for the device except ``build``, ``kernel_info`` and ``close``.
+here waits for the device except ``build``, ``kernel_info`` and ``close``, and copies of arrays of rows of
+pixels where the driver has none (``images``).
 """
 
 from __future__ import annotations
@@ -378,8 +379,6 @@ class OpenCLDevice:
     ) -> Ticket:
         own = cast(OpenClBoundKernel, bound)
         start = partial(launch, self._queue, own, groups[:work_dim], local_size[:work_dim])
-        if not self._is_pocl:
-            return self._lane.issue(start, wait)
         return self._run(start, (own.key, local_size), grid_width(groups, local_size), wait)
 
     def _run(
@@ -397,14 +396,16 @@ class OpenCLDevice:
             raise DeviceFailed(self.capabilities.name, str(cause)) from cause
 
     def is_lost(self) -> bool:
-        if not self._device.available:
-            return True
-        try:  # NVIDIA's driver refuses every command after a kernel that went astray
+        # NVIDIA's driver refuses every command after a kernel that went astray; others may lack room once.
+        return not self._device.available or not (self._answers() or self._answers())
+
+    def _answers(self) -> bool:
+        try:
             cl.enqueue_marker(self._queue)
             self._queue.flush()
         except cl.Error:
-            return True
-        return False
+            return False
+        return True
 
     def close(self) -> None:
         self._copies.close()

@@ -56,7 +56,8 @@ HALVES = {
         float w = 1; w += h; double d = 1; d -= h; p[0] = h + w + d; bool b = h;
         p[1] = b ? h : 1.5h; p[2] = T[1] + V.y;""",
     "volatile ones": """
-        volatile half x = h; x = x + h; x += 2; x *= 0.5; h = -x; volatile half4 v = (half4)(h); v.x = x;
+        volatile half x = h; x++; --x; h = x-- + ++x; x = x + h;
+        x += 2; x *= 0.5; h = -x; volatile half4 v = (half4)(h); v.x = x;
         v.xy = v.zw; v.x += h; half4 w = v; v = w; l[0] = x; l[1] = l[0];
         p[0] = v.y + w.z + l[1] + fabs(x);""",
 }

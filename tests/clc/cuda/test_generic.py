@@ -30,7 +30,26 @@ def test_types_choose(tmp_path: Path) -> None:
     agree(body, tmp_path, BEFORE)
 
 
-def test_a_type_that_is_not_recognised_is_refused_with_its_line() -> None:
-    text = "kernel void k(global int *o) {\n typedef int T; o[0] = _Generic(1, T: 1, float: 2); }"
-    with pytest.raises(BuildError, match="<kernel>:2: error: '_Generic"):
-        translate(text, ())
+def test_enumerations_and_pointers_to_vectors_choose(tmp_path: Path) -> None:
+    body = """
+        int4 w; int3 v; enum e x = A; enum m y = X;
+        o[g] = _Generic(&w, int4 *: 1, default: 2) + _Generic(&v, int4 *: 30, int3 *: 10, default: 20);
+        o[g + 4] = _Generic(x, uint: 1, default: 2) + _Generic(y, int: 10, default: 20);
+        o[g + 8] = _Generic(x, enum m: 2, enum e: 1, default: 3);"""
+    agree(body, tmp_path, "enum e { A, B }; enum m { X = -1 };")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "_Generic(1, T: 1, float: 2)",
+        "_Generic(1.0f, T: 1, default: 2)",
+        "_Generic(1, enum e: 1, default: 2)",
+        "_Generic(&o, const P *: 1, default: 2)",
+        "_Generic(1, __typeof__(*o): 1, default: 2)",
+    ],
+)
+def test_a_type_that_is_not_recognised_is_refused_with_its_line(choice: str) -> None:
+    before = "enum e { A }; typedef global int *P; kernel void k(global int *o) {"
+    with pytest.raises(BuildError, match=r"<kernel>:2: error: .*_Generic"):
+        translate(f"{before}\n typedef int T; o[0] = {choice}; }}", ())

@@ -102,6 +102,11 @@ DESIGNATED = {
         struct { char n[4]; int i; } s = { "abcd", 3 }, t = { { "ef" }, g };
         o[g] = a[1] + b[3] + c[1] + c[3] + d[1][0] + e[1] + e[3] + e[4] + s.n[3] + t.n[1];
         o[g + 4] = t.i + sizeof(b);""",
+    "ranges of structures": """
+        struct { int a, b; } s[6] = { [0 ... 3] = { .a = 1, .b = g }, [4].b = 3 };
+        o[g] = s[2].b * 10 + s[3].a + s[4].b * 100;""",
+    "addresses of constants": """
+        int z = 4; o[g] = *FAR + *FIELD + ROWS[0][1] + *(&(LIST[g % 3])) + *&(z);""",
     "constants that C++ does not compute": """
         f[g] = A[g]; f[g + 4] = B.x; f[g + 8] = C[g].x; o[g] = D[0].f > 1e38f && D[0].d > 1e308;""",
 }
@@ -115,6 +120,7 @@ typedef struct { int k; } K;
 constant K E[2] = { (K){ 1 }, { .k = 2 } };
 struct S { int a; union { int b; float f; }; struct { int c, d; }; };
 union V { char i; struct { short a, b; }; struct { int p, q; } x; };
+constant int *constant FAR = &LIST[2], *constant FIELD = &E[1].k, *constant ROWS[] = { &LIST[1], 0 };
 constant float A[] = { 1.0f / 3, 1e30f * 1e30f - 1, -(2.5f + 1), (float)(1 << 3) };
 constant float2 B = (float2)(1e30f * 1e30f, 2), C[4] = { (float2)(1.0f / 3, 1), { 1e30f * 1e30f, 3 }, 5 };
 constant struct { float f; double d; } D[1] = { { 1e38f * 10, 1e308 * 10 } };
@@ -127,6 +133,7 @@ def test_designators_say_where_values_go(name: str, tmp_path: Path) -> None:
 
 
 def test_a_value_that_is_computed_once_for_several_elements_is_refused() -> None:
-    text = "int f(void) { return 1; } kernel void k(global int *o) {\nint w[2] = { [0 ... 1] = f() }; }"
-    with pytest.raises(BuildError, match="<kernel>:2: error: a range of elements whose value is computed"):
-        translate(text, ())
+    before = "int f(void) { return 1; } kernel void k(global int *o) {"
+    for value in ("f()", "o[1]++", "(o[1] = 2)"):
+        with pytest.raises(BuildError, match="<kernel>:2: error: a range of elements whose value is comp"):
+            translate(f"{before}\nint w[2] = {{ [0 ... 1] = {value} }}; }}", ())

@@ -43,7 +43,9 @@ def test_constants_and_choices_are_formats(call: str, formats: list[bytes]) -> N
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("call", ["printf(m, g)", "printf(o[1] ? m : a, g)"])
+@pytest.mark.parametrize("call", ["printf(m, g)", "printf(o[1] ? m : a, g)", "printf(n, g)"])
 def test_what_may_change_is_refused(call: str) -> None:
+    """Or was chosen where something else held, or with an effect."""
+    before = "const constant char *m = a, *const n = g++ > 1 ? a : b; m = b; g = 0;"
     with pytest.raises(BuildError, match="a printf whose format is not known"):
-        translate(kernel(f"const constant char *m = a; m = b; {call};"), ())
+        translate(kernel(f"{before} {call};"), ())
