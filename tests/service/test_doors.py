@@ -97,7 +97,7 @@ def test_other_users_of_the_host_reach_nothing_of_a_service(tmp_path: Path) -> N
                     read = f"head -c 1 /proc/{{pid}}/{{what}} || ls /proc/{{pid}}/{{what}}/"
                     done = subprocess.run(["sh", "-c", read], **other)
                     assert done.returncode and not done.stdout and "denied" in done.stderr, (what, done)
-                assert subprocess.run(["kill", str(pid)], **other).returncode
+                assert subprocess.run(["sh", "-c", f"kill {{pid}}"], **other).returncode
             print("nothing")
             """
         )
