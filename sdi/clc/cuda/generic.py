@@ -22,7 +22,10 @@ _USUAL = {
 _VECTOR = re.compile(r"\b([a-z]+)(2|3|4|8|16)\b")
 _OF_VECTORS = re.compile(r"__attribute__\(\(ext_vector_type\(\d+\)\)\)")
 _BUILT_IN = frozenset(["void", "bool", "_Bool", "char", "short", "int", "long", "half", "float", "double"])
-_BUILT_IN |= {"signed", "unsigned", "const", "volatile", "restrict", "__global", "__local", "__constant"}
+_BUILT_IN |= {"signed", "unsigned", "const", "volatile", "restrict"}
+_BUILT_IN |= {
+    f"{how}{space}" for how in ("", "__") for space in ("global", "local", "constant", "private", "generic")
+}
 _WORD = re.compile(r"(?:(?:struct|union|enum)\s+)?[A-Za-z_]\w*")
 
 
@@ -55,11 +58,11 @@ def _require_known(written: str, typedefs: Mapping[str, str], node: SyntaxNode) 
     """What clang makes of other names is not known here.  Raises UnknownConstruct."""
     words = _WORD.findall(_OF_VECTORS.sub(" ", _VECTOR.sub(r"\1", written)))
     for word in words:
-        is_pointer = "*" in typedefs.get(word, "") or "[" in typedefs.get(word, "")
-        plain = _QUALIFIED.sub(r"__\1", _SPACES.sub("", word))
-        if (word not in typedefs and plain and plain not in _BUILT_IN and " " not in plain) or (
-            is_pointer and len(words) > 1
-        ):
+        if word in typedefs:
+            is_known = len(words) == 1 or not {"*", "["} & set(typedefs[word])  # const P is no const *
+        else:
+            is_known = word in _BUILT_IN or " " in word
+        if not is_known:
             raise UnknownConstruct(node, f"a _Generic with the type '{written}'")
 
 

@@ -48,9 +48,7 @@ def is_number(node: SyntaxNode) -> bool:
 def floating(text: str, plain: str) -> str:
     """A literal of OpenCL C; what C rounds to infinity or 0 is an error in CUDA C++."""
     is_hexadecimal = text.lower().startswith("0x")
-    number = (
-        text.rstrip("hHlL" if text[-1] not in "fF" else "fF") if is_hexadecimal else text.rstrip("fFhHlL")
-    )
+    number = text[:-1] if text[-1].isalpha() else text  # hexadecimal ones end in a decimal exponent
     try:
         value = float.fromhex(number) if is_hexadecimal else float(number)
     except OverflowError:

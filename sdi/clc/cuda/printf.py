@@ -29,14 +29,12 @@ class Printing:
 
     def _with(self, given: SyntaxNode, arguments: Sequence[SyntaxNode], values: Sequence[str]) -> str:
         """A call with a format: a string, a constant, or a choice of two."""
-        while given.kind in _AROUND and len(given.operands) == 1:
-            given = given.operands[0]
-        is_named = given.kind is NodeKind.DECL_REF
-        while given.kind in (NodeKind.DECL_REF, *_AROUND):
-            if given.kind is not NodeKind.DECL_REF and len(given.operands) == 1:
+        is_named = False
+        while True:
+            if given.kind in _AROUND and len(given.operands) == 1:
                 given = given.operands[0]
-            elif given.declaration in self._constants:
-                given = self._constants[given.declaration]
+            elif given.kind is NodeKind.DECL_REF and given.declaration in self._constants:
+                given, is_named = self._constants[given.declaration], True
             else:
                 break
         if given.kind is NodeKind.CONDITIONAL_OPERATOR and not is_named:  # of a name it was made elsewhere

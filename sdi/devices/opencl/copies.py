@@ -26,7 +26,7 @@ def _is_inside(box: Region) -> bool:
     return x + box.nbytes <= pitch and (len(box.levels) < 2 or y + count <= box.levels[1][0] // pitch)
 
 
-def _fits(box: Region, buffer: cl.Buffer) -> bool:
+def fits(box: Region, buffer: cl.Buffer) -> bool:
     """Whether drivers take it for one in the buffer: NVIDIA's counts the last row with what follows it.
 
     [M] 580.159, 832 bytes: 11 rows of 78 from 6 on are refused, 29 of 26 from 79 on are not.
@@ -44,7 +44,7 @@ def copy_region(
         return cl.enqueue_copy(
             queue, target, source, src_offset=from_.base, dst_offset=to.base, byte_count=from_.nbytes
         )
-    if not (_fits(from_, source) and _fits(to, target)):
+    if not (fits(from_, source) and fits(to, target)):
         last = from_.counts[-1] - 1
         copy_region(queue, target, source, to.part(0, last), from_.part(0, last))
         return copy_region(queue, target, source, to.part(last, last + 1), from_.part(last, last + 1))
@@ -91,21 +91,11 @@ def copy_rows(
     start: int,
     rows: Region,
     to_device: bool,
-    kept: list[cl.Event],
 ) -> cl.Event:
-    """Likewise, for the rows of a region, at most one level of them; nothing between them changes.
-
-    ``kept``: events that must live until the one that is returned is complete: to drop one is to wait for it.
-    """
-    if not rows.levels:
-        return copy_bytes(queue, buffer, at, Place(host), start, rows.nbytes, to_device)
+    """Likewise, for the rows of a region; nothing between them changes."""
     pitch, count = rows.levels[0]
     if start + rows.span_nbytes > host.nbytes:
         raise ValueError(f"{rows} from {start} on of {host.nbytes} bytes")
-    if not _fits(rows, buffer):
-        far = (count - 1) * pitch
-        kept.append(copy_rows(queue, buffer, at, host, start, rows.part(0, count - 1), to_device, kept))
-        return copy_bytes(queue, buffer, at + far, Place(host), start + far, rows.nbytes, to_device)
     copy = cast(Callable[..., cl.Event], cl.enqueue_copy)  # whose stub lacks what follows
     return copy(
         queue,

@@ -99,18 +99,9 @@ def are_views(context: cl.Context, device: cl.Device) -> bool:
 
 
 def copy_pixels(
-    queue: cl.CommandQueue,
-    image: MemberImage,
-    slabs: Slabs,
-    buffer: cl.Buffer,
-    offset: int,
-    to_image: bool,
-    kept: list[cl.Event],
+    queue: cl.CommandQueue, image: MemberImage, slabs: Slabs, buffer: cl.Buffer, offset: int, to_image: bool
 ) -> cl.Event:
-    """Between a buffer and an image: one command where the pixels have no gaps, else one for each row.
-
-    ``kept``: events that must live until the one that is returned is complete: to drop one is to wait for it.
-    """
+    """Between a buffer and an image: one command where the pixels have no gaps, else one for each row."""
     shape = image.shape
     origin, (width, rows, planes) = shape.region_of(slabs)
     dense_rows = rows == 1 or shape.row_pitch == width * shape.pixel_nbytes
@@ -134,7 +125,7 @@ def copy_pixels(
                     byte_count=region[0] * shape.pixel_nbytes,
                 )
             else:
-                event = _copy_box(queue, image, at, region, buffer, byte, to_image, kept)
+                event = _copy_box(queue, image, at, region, buffer, byte, to_image)
     assert event is not None
     return event
 
@@ -147,7 +138,6 @@ def _copy_box(
     buffer: cl.Buffer,
     byte: int,
     to_image: bool,
-    kept: list[cl.Event],
 ) -> cl.Event:
     """Between a buffer and a box of an image; where the driver has no such copy through the host, waiting."""
     memory = image.memory
@@ -162,11 +152,9 @@ def _copy_box(
     host = np.empty(math.prod(region) * image.shape.pixel_nbytes, np.uint8)
     if to_image:
         cl.enqueue_copy(queue, host, buffer, src_offset=byte)
-        kept.append(_cl._enqueue_write_image(queue, memory, at, region, host, is_blocking=False))
-    else:
-        _cl._enqueue_read_image(queue, memory, at, region, host, is_blocking=True)
-        kept.append(cl.enqueue_copy(queue, buffer, host, dst_offset=byte, is_blocking=False))
-    return kept[-1]
+        return _cl._enqueue_write_image(queue, memory, at, region, host, is_blocking=False)
+    _cl._enqueue_read_image(queue, memory, at, region, host, is_blocking=True)
+    return cl.enqueue_copy(queue, buffer, host, dst_offset=byte, is_blocking=False)
 
 
 def _descriptor(shape: ImageShape, backing: cl.Buffer | None, is_linear: bool = False) -> cl.ImageDescriptor:

@@ -38,12 +38,12 @@ from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBy
 from sdi.devices.host_copy import BESIDE_KERNELS_NBYTES, HostCopy
 from sdi.devices.image import ImageShape, LinearImage, Sampler
 from sdi.devices.issue import MEASURED, Timing
-from sdi.devices.join import united
+from sdi.devices.join import all_of, united
 from sdi.devices.lane import Lane
 from sdi.devices.memory_share import MemoryShare
 from sdi.devices.native import NativeMember
 from sdi.devices.opencl.context import DriverContext
-from sdi.devices.opencl.copies import copy_bytes, copy_region, copy_rows
+from sdi.devices.opencl.copies import copy_bytes, copy_region, copy_rows, fits
 from sdi.devices.opencl.images import MemberImage, copy_pixels, linear_image, new_image
 from sdi.devices.opencl.memory import IN_HOST_MEMORY, OpenCLBuffer
 from sdi.devices.opencl.native import OpenCLNative
@@ -277,10 +277,14 @@ class OpenCLDevice:
             return in_parts(by(self, wait, ()), *ends, region)
         own, host = cast(OpenCLBuffer, inside.memory), cast(HostBytes, outside.memory)
         at, start, nbytes = inside.offset + region.base, outside.offset + region.base, region.nbytes
-        if region.levels:
-            kept: list[cl.Event] = []
-            copy = partial(copy_rows, self._queue, own.memory, at, host, start, region, to_device, kept)
-            ticket = self._lane.issue(copy, wait, (host, kept))
+        if region.levels and not fits(region, own.memory):
+            last = region.counts[-1] - 1
+            parts = region.part(0, last), region.part(last, last + 1)
+            ticket = all_of([self._copy_host(outside, inside, part, wait, to_device)[0] for part in parts])
+        elif region.levels:
+            ticket = self._lane.issue(
+                partial(copy_rows, self._queue, own.memory, at, host, start, region, to_device), wait, host
+            )
         elif own.host is not None and self._is_beside(own, at, host, start, nbytes):
             here, there = own.host[at : at + nbytes], outside.host(nbytes, start)
             to, from_ = (here, there) if to_device else (there, here)
@@ -314,9 +318,8 @@ class OpenCLDevice:
         picture, linear = (target, source) if to_image else (source, target)
         image, memory = cast(MemberImage, picture.memory), cast(OpenCLBuffer, linear.memory).memory
         slabs = image.shape.slabs_of(region.bounds)
-        kept: list[cl.Event] = []
-        start = partial(copy_pixels, self._queue, image, slabs, memory, linear.offset, to_image, kept)
-        return self._lane.issue(start, wait, kept)
+        start = partial(copy_pixels, self._queue, image, slabs, memory, linear.offset, to_image)
+        return self._lane.issue(start, wait)
 
     def merge(
         self,

@@ -9,9 +9,12 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
+from sdi.devices import copying
+from sdi.devices.base import Place
 from sdi.devices.opencl import copies
-from sdi.devices.opencl.member import DriverDevice
+from sdi.devices.opencl.member import DriverDevice, OpenCLDevice
 from sdi.region import Region
+from tests.devices.conftest import finish
 
 SIZE = 832
 ROWS = [
@@ -59,20 +62,23 @@ def taken(data: np.ndarray[Any, Any], rows: Region) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("rows", ROWS, ids=str)
-def test_rows_go_to_the_host_and_back(queue: cl.CommandQueue, rows: Region, refused: list[int]) -> None:
+def test_rows_go_to_the_host_and_back(members: list[OpenCLDevice], rows: Region, refused: list[int]) -> None:
     data = np.random.default_rng(1).integers(1, 256, SIZE, np.uint8)
-    one, two = (cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, SIZE) for _ in range(2))
+    member, host, found = members[0], np.zeros_like(data), np.zeros_like(data)
+    one, two = member.allocate(SIZE), member.allocate(SIZE)
     for buffer, content in ((one, data), (two, np.zeros_like(data))):
-        cl._cl._enqueue_write_buffer(queue, buffer, content, is_blocking=True)
-    host, kept = np.zeros_like(data), list[cl.Event]()
-    at = rows.base
-    for buffer, to_device in ((one, False), (two, True)):
-        copies.copy_rows(queue, buffer, at, memoryview(host), at, rows.at(0), to_device, kept).wait()
+        finish(copying.upload(member, memoryview(content), buffer, 0, []))
+    there = Place(memoryview(host))
+    _, arrived = member.copy(Place(one, 0, member), there, rows, [], [])
+    finish(arrived)
     assert np.array_equal(host, taken(data, rows))
-    found = np.zeros_like(data)
-    cl._cl._enqueue_read_buffer(queue, two, found, is_blocking=True)
+    _, arrived = member.copy(there, Place(two, 0, member), rows, [], [])
+    finish(arrived)
+    finish(copying.download(member, two, 0, memoryview(found), []))
     assert np.array_equal(found, host)
     assert bool(refused) == any(count > 2 for _, count in rows.levels)
+    member.free(one)
+    member.free(two)
 
 
 @pytest.mark.parametrize("rows", [*ROWS, Region(2, 4, ((10, 3), (90, 9)))], ids=str)

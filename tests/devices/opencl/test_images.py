@@ -42,9 +42,9 @@ def test_they_go_through_the_host(driver: DriverDevice, refusals: list[str], row
     data = np.random.default_rng(3).integers(1, 256, layout.plane_pitch, np.uint8)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     there, back = (cl.Buffer(context, flags, hostbuf=each) for each in (data, np.zeros_like(data)))
-    slabs, kept = layout.slabs_of(range(layout.plane_pitch)), list[cl.Event]()
-    images.copy_pixels(queue, image, slabs, there, 0, True, kept)
-    images.copy_pixels(queue, image, slabs, back, 0, False, kept).wait()
+    slabs = layout.slabs_of(range(layout.plane_pitch))
+    images.copy_pixels(queue, image, slabs, there, 0, True)
+    images.copy_pixels(queue, image, slabs, back, 0, False).wait()
     found = np.zeros_like(data)
     cl.enqueue_copy(queue, found, back)
     pixels = (slice(None), slice(4 * WIDTH))
@@ -60,5 +60,5 @@ def test_other_images_are_refused_as_the_driver_says(driver: DriverDevice, refus
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, layout.nbytes)
     slabs = layout.slabs_of(range(layout.nbytes))
     with pytest.raises(cl.LogicError):
-        images.copy_pixels(cl.CommandQueue(context), image, slabs, buffer, 0, True, [])
+        images.copy_pixels(cl.CommandQueue(context), image, slabs, buffer, 0, True)
     assert refusals
