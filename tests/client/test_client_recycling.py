@@ -7,6 +7,7 @@ import struct
 from ctypes import c_int32, c_void_p
 
 from tests.client.test_client_binding import ADD, Cl, handles, sizes
+from tests.client.test_client_svm import places_of
 
 DATA = bytes(range(256)) * 16
 OUT_OF_ORDER, PROFILING, COPY_HOST_PTR = 1, 2, 1 << 5
@@ -81,23 +82,44 @@ def too_much_is_not_kept(cl: Cl) -> None:
     assert [r["id"] for r in cl.records("RECYCLE_BUFFER")] == ids
 
 
-def of_sizes_that_differ_each_time_few_are_kept(cl: Cl) -> None:
-    """What is given up has touched pages, which the next gets."""
+def a_list_of_another_size_gets_one_that_has_room(cl: Cl) -> None:
+    """Sizes differ from time to time: from the second on there is room to grow, and nothing is wasted."""
     context = cl.context()
     queue = cl.queue(context)
+    kernel = cl.kernel(cl.program(context, ADD), "add")
     for number in range(60):
-        cl.check(cl.clReleaseMemObject(cl.buffer(context, (1 << 16) + 64 * number)))
-    for number in range(20):  # too small to matter, or of another size
-        cl.check(cl.clReleaseMemObject(cl.buffer(context, 4096 + 64 * number)))
-        cl.check(cl.clReleaseMemObject(cl.buffer(context, (1 << 17) * (1 + number))))
+        buffer = cl.buffer(context, (1 << 16) + 64 * number)
+        assert cl.number("clGetMemObjectInfo", buffer, 0x1102) == (1 << 16) + 64 * number
+        too_much = (1 << 16) + 64 * number + 1
+        assert cl.clEnqueueReadBuffer(queue, buffer, 1, 0, too_much, DATA, 0, None, None) == -30
+        cl.set_args(kernel, c_void_p(buffer), c_int32(1))
+        cl.launch(queue, kernel)
+        cl.check(cl.clFinish(queue))
+        cl.check(cl.clReleaseMemObject(buffer))
+    exact, roomy = cl.records("CREATE_BUFFER")
+    assert (exact["buffer_nbytes"], roomy["buffer_nbytes"]) == (1 << 16, (1 << 16) + 4096)
+    assert [r["id"] for r in cl.records("REUSE_BUFFER")] == [roomy["id"]] * 58
+    launched = [places_of(record, 1) for record in cl.records("NDRANGE")]
+    assert launched[1:] == [[(roomy["id"], 0, (1 << 16) + 4096)]] * 59, "all launches are the same"
+    cl.buffer(context, 1 << 16)
     cl.check(cl.clFinish(queue))
+    assert cl.last("REUSE_BUFFER")["id"] == exact["id"], "what fits exactly comes first"
+    cl.buffer(context, 3 << 15)
+    assert cl.last("CREATE_BUFFER")["buffer_nbytes"] == 3 << 15
+
+
+def of_many_that_are_about_as_large_one_is_given_up(cl: Cl) -> None:
+    """It has touched pages, which the next gets."""
+    context = cl.context()
+    queue = cl.queue(context)
+    for buffer in [cl.buffer(context, 1 << 16) for _ in range(20)]:
+        cl.check(cl.clReleaseMemObject(buffer))
     created = [r["id"] for r in cl.records("CREATE_BUFFER")]
-    gone = [r["id"] for r in cl.records("RELEASE_BUFFER")]
-    assert gone[:44] == created[:44], "all but the last 16"
-    assert len(created) == 100 and len(gone) == 44
-    cl.buffer(context, (1 << 16) + 64 * 59)
+    for _ in range(7):
+        cl.buffer(context, 70_000)
     cl.check(cl.clFinish(queue))
-    assert cl.last("REUSE_BUFFER")["id"] == created[59]
+    assert [r["id"] for r in cl.records("RELEASE_BUFFER")] == created[:5], "all but the last 15"
+    assert [r["buffer_nbytes"] for r in cl.records("CREATE_BUFFER")[20:]] == [73_728] * 7
 
 
 def what_is_kept_goes_where_memory_is_wanted(cl: Cl) -> None:
@@ -232,7 +254,8 @@ PROGRAMS = (
     a_buffer_in_use_is_not_used_again,
     a_buffer_that_something_failed_to_write_is_not_used_again,
     too_much_is_not_kept,
-    of_sizes_that_differ_each_time_few_are_kept,
+    a_list_of_another_size_gets_one_that_has_room,
+    of_many_that_are_about_as_large_one_is_given_up,
     what_is_kept_goes_where_memory_is_wanted,
     writes_to_new_buffers_are_done_at_once,
     writes_behind_others_complete_in_order,

@@ -38,7 +38,7 @@ static cl_int ask_for_place(cl_mem buffer)
         .op = SDI_OP_CREATE_BUFFER,
         .id = buffer->object.id,
         .flags = buffer->flags,
-        .buffer_nbytes = buffer->nbytes,
+        .buffer_nbytes = buffer->room,
     };
     struct sdi_reply reply = sdi_ask(&record, sizeof record);
     free(reply.payload);
@@ -49,14 +49,14 @@ static cl_int ask_for_place(cl_mem buffer)
     if (reply.status)
         return reply.status;
     if (reply.value > sdi_session.arena_nbytes
-        || buffer->nbytes > sdi_session.arena_nbytes - reply.value) {
+        || buffer->room > sdi_session.arena_nbytes - reply.value) {
         sdi_lock();
         sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);
         sdi_unlock();
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
     buffer->bytes = sdi_session.arena + reply.value;
-    buffer->touched = calloc(buffer->nbytes / SDI_PIECE_NBYTES + 1, 1); /* without it: slower first copies */
+    buffer->touched = calloc(buffer->room / SDI_PIECE_NBYTES + 1, 1); /* without it: slower first copies */
     return CL_SUCCESS;
 }
 
@@ -86,7 +86,7 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
         buffer->context = context;
         sdi_hold(context);
         buffer->root = buffer;
-        buffer->nbytes = nbytes;
+        buffer->nbytes = buffer->room = nbytes;
         buffer->flags = flags ? flags : CL_MEM_READ_WRITE;
         buffer->host_ptr = flags & CL_MEM_USE_HOST_PTR ? host_ptr : NULL;
     }

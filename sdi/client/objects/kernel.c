@@ -213,7 +213,7 @@ static cl_int set_buffer(cl_kernel kernel, struct sdi_bound *bound, unsigned cha
         bound->id = buffer->object.id;
         place.buffer = buffer->root->object.id;
         place.offset = buffer->origin;
-        place.nbytes = buffer->nbytes;
+        place.nbytes = buffer->root == buffer ? buffer->room : buffer->nbytes; /* launches on others of that room are the same */
     }
     memcpy(bytes, &place, sizeof place);
     bound->set = true;

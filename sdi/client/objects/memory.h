@@ -45,6 +45,7 @@ struct sdi_buffer {
     cl_context context;
     cl_mem root;
     size_t origin, nbytes;
+    size_t room;                   /* root: so many bytes the service has for it, at least `nbytes` */
     cl_ulong flags;
     cl_mem parent;                 /* held: of which the application made this part; or NULL */
     bool is_region;                /* root: of shared virtual memory; with a `host_ptr` the application's is apart */

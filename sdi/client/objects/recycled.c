@@ -1,6 +1,7 @@
-/* Buffers that the application has released and the service keeps, for the next of that size: programs make the same
- * buffers anew for each problem.  One that is used again keeps its id, its place in the arena and all that the service
- * ever planned for it, and nobody waits for the service.  All under the client lock. */
+/* Buffers that the application has released and the service keeps, for the next that fits: programs make the same
+ * buffers anew for each problem, or lists that are a little longer each time.  One that is used again keeps its id, its
+ * place in the arena and all that the service ever planned for it, and nobody waits for the service.  All under the client
+ * lock. */
 #include "objects/memory.h"
 
 enum { NUM_RECYCLED = 128, NUM_ALIKE = 16 };
@@ -8,7 +9,7 @@ static const size_t EACH_MAX_NBYTES = 256 << 20, ALL_MAX_NBYTES = 1 << 30, ALIKE
 
 static struct recycled {
     uint64_t id;
-    size_t nbytes;
+    size_t room;
     char *bytes;
     uint8_t *touched;
     uint32_t slot;
@@ -25,7 +26,7 @@ SDI_AT_FORK(forget)
 static struct recycled take(size_t at)
 {
     struct recycled taken = recycled[at];
-    recycled_nbytes -= taken.nbytes;
+    recycled_nbytes -= taken.room;
     memmove(recycled + at, recycled + at + 1, (--num_recycled - at) * sizeof *recycled);
     return taken;
 }
@@ -39,16 +40,16 @@ static void give_up(struct recycled one)
 
 static void put(struct recycled one)
 {
-    while (num_recycled == NUM_RECYCLED || recycled_nbytes + one.nbytes > ALL_MAX_NBYTES)
+    while (num_recycled == NUM_RECYCLED || recycled_nbytes + one.room > ALL_MAX_NBYTES)
         give_up(take(0));
     recycled[num_recycled++] = one;
-    recycled_nbytes += one.nbytes;
+    recycled_nbytes += one.room;
 }
 
 bool sdi_recycle(cl_mem buffer)
 {
     struct sdi_rec_recycle_buffer record = {.nbytes = sizeof record, .op = SDI_OP_RECYCLE_BUFFER, .id = buffer->object.id};
-    if (buffer->nbytes > EACH_MAX_NBYTES || sdi_session_dead())
+    if (buffer->room > EACH_MAX_NBYTES || sdi_session_dead())
         return false;
     record.slot = sdi_slot_new(CL_QUEUED);
     if (!record.slot)
@@ -57,7 +58,7 @@ bool sdi_recycle(cl_mem buffer)
         sdi_slot_release(record.slot);
         return false;
     }
-    put((struct recycled){buffer->object.id, buffer->nbytes, buffer->bytes, buffer->touched, record.slot});
+    put((struct recycled){buffer->object.id, buffer->room, buffer->bytes, buffer->touched, record.slot});
     return true;
 }
 
@@ -69,43 +70,60 @@ bool sdi_recycled_give_up(void)
     return some;
 }
 
-/* The index of the one of this size with the lowest id above `id`, num_recycled if there is none: the same program asks
- * in the same order and gets the same buffers. */
-static size_t next_of(size_t nbytes, uint64_t id)
+/* The least of sixteen sizes per power of two that holds `nbytes`: members' blocks come in these, too. */
+static size_t rounded(size_t nbytes)
+{
+    size_t step = 64;
+    while (step * 32 <= nbytes)
+        step *= 2;
+    return (nbytes + step - 1) / step * step;
+}
+
+/* The index of the smallest that has room for `nbytes` without wasting more than rounding does, of several the one with
+ * the lowest id: the same program asks in the same order and gets the same buffers.  Of those behind one of `room` with
+ * this `id`; num_recycled if there is none. */
+static size_t next_of(size_t nbytes, size_t room, uint64_t id)
 {
     size_t best = num_recycled;
-    for (size_t i = 0; i < num_recycled; i++)
-        if (recycled[i].nbytes == nbytes && recycled[i].id > id && (best == num_recycled || recycled[i].id < recycled[best].id))
+    for (size_t i = 0; i < num_recycled; i++) {
+        const struct recycled *one = &recycled[i];
+        if (one->room < nbytes || one->room > rounded(nbytes) || one->room < room || (one->room == room && one->id <= id))
+            continue;
+        if (best == num_recycled || one->room < recycled[best].room || (one->room == recycled[best].room && one->id < recycled[best].id))
             best = i;
+    }
     return best;
 }
 
-/* Gives up the first of those that are about as large, if there are many and none is of the size that is wanted: sizes
- * differ each time, and pages that were touched before are cheaper than new ones. */
-static void give_up_alike(size_t nbytes)
+/* For one of `nbytes` that none has room for.  Where some are about as large sizes differ from time to time: the next is
+ * to fit too.  If there are many the first of them is given up: pages that were touched before are cheaper than new ones. */
+static size_t room_among_alike(size_t nbytes)
 {
     size_t count = 0, first = num_recycled;
-    for (size_t i = num_recycled; nbytes >= ALIKE_MIN_NBYTES && i-- > 0;)
-        if (recycled[i].nbytes <= nbytes + nbytes / 8 && nbytes <= recycled[i].nbytes + recycled[i].nbytes / 8) {
+    for (size_t i = num_recycled; i-- > 0;)
+        if (recycled[i].room <= nbytes + nbytes / 8 && nbytes <= recycled[i].room + recycled[i].room / 8) {
             count++;
             first = i;
         }
-    if (count >= NUM_ALIKE)
+    if (nbytes >= ALIKE_MIN_NBYTES && count >= NUM_ALIKE)
         give_up(take(first));
+    return count ? rounded(nbytes) : nbytes;
 }
 
 bool sdi_reuse(cl_mem buffer)
 {
     uint64_t id = 0;
+    size_t room = 0;
     for (;;) {
-        size_t at = next_of(buffer->nbytes, id);
+        size_t at = next_of(buffer->nbytes, room, id);
         if (at == num_recycled) {
             if (!id)
-                give_up_alike(buffer->nbytes);
+                buffer->room = SDI_MIN(room_among_alike(buffer->nbytes), SDI_MAX(buffer->nbytes, buffer->context->limits.max_alloc_nbytes));
             return false;
         }
         struct recycled one = take(at);
         id = one.id;
+        room = one.room;
         int status;
         for (;;) { /* until the service has looked: as long as it would take to answer anything else */
             uint32_t seen = sdi_epoch();
@@ -132,6 +150,7 @@ bool sdi_reuse(cl_mem buffer)
         }
         sdi_slot_release(one.slot);
         buffer->object.id = one.id;
+        buffer->room = one.room;
         buffer->bytes = one.bytes;
         buffer->touched = one.touched;
         return true;
