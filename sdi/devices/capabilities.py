@@ -26,6 +26,7 @@ class MemberKind:
     run of one.  ``host_share``: how busy a copy to it keeps the host's memory, 1.0: all the
     time.
     ``trial_nbytes``: what a copy has to carry that tells how fast the link is.
+    ``group_items``: work-items of a group where the application says nothing: more would gain nothing.
     """
 
     name: str
@@ -42,6 +43,7 @@ class MemberKind:
     peer_row_ns: float
     host_share: float
     trial_nbytes: int
+    group_items: int
 
 
 CPU = MemberKind(
@@ -59,6 +61,7 @@ CPU = MemberKind(
     peer_row_ns=300.0,
     host_share=1.0,
     trial_nbytes=16 << 20,
+    group_items=1024,
 )
 """DESIGN: 11 GB/s by memcpy."""
 GPU = MemberKind(
@@ -76,6 +79,7 @@ GPU = MemberKind(
     peer_row_ns=0.2,
     host_share=0.27,
     trial_nbytes=128 << 20,
+    group_items=256,
 )
 """DESIGN: 55 GB/s to a GPU, 205 to four at once, 395 between GPUs.  [M] a merge, four H200s: 80 bytes per ns
 and member.  [M] an assignment, two H200s, from sources: 0.114 ms an iteration of Jacobi 4096 x 4096, which is

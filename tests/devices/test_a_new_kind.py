@@ -43,6 +43,7 @@ SLATE = MemberKind(
     peer_row_ns=300.0,
     host_share=0.5,
     trial_nbytes=1 << 16,
+    group_items=64,
 )
 
 
