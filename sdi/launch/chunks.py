@@ -142,6 +142,15 @@ class Chunk:
                 found.append((buffer, member, over))
         return found
 
+    def is_placed(self, members: Sequence[int]) -> bool:
+        """Whether all that is wanted has a place there."""
+        for k, assignment in zip(self.members, self.wanted, strict=True):
+            for buffer, over in assignment:
+                allocation = buffer.allocations[members[k]]
+                if allocation is None or not (over is None or allocation.holds(over)):
+                    return False
+        return True
+
     def copied(self, members: Sequence[int], images: Images) -> list[WantedImage]:
         """The images of which members of this chunk need a copy, and which of them."""
         wanted = [(i.buffer, members[k], i.view) for i in self.plan.images for k in self.members]

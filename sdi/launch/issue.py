@@ -28,7 +28,7 @@ from sdi.partition.history import LaunchHistory
 from sdi.region import Bytes
 from sdi.regions import RegionSet, union_of
 from sdi.vmem.dependencies import Use
-from sdi.vmem.directory import HOST, member_memory
+from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
 from sdi.vmem.merging.members import MemberMerge, MergeUnits
 from sdi.vmem.rounds import in_rounds
@@ -97,14 +97,43 @@ class Issuer:
         after = chunk.states() if None not in before else before
         if None in after:
             return Issued(tickets, recording.copying, patterns=recording.patterns)
-        changes = [
-            Change(buffer.directory, old, new)
-            for buffer, old, new in zip(chunk.buffers, before, after, strict=True)
-            if old is not None and new is not None
-        ]
-        recording.repeats(changes)
+        recording.repeats(_changes(chunk, before, after))
         chunk.keep(before, recording)
         return Issued(tickets, recording.copying, recording, kernels, recording.patterns)
+
+    def plan(
+        self, binding: Binding, where: tuple[int, ...]
+    ) -> tuple[Recording, Sequence[BoundKernel]] | None:
+        """What the only chunk of a launch comes to with its buffers as they are, on the members ``where``.
+
+        Nothing is issued.  None where that shows only when it is, or places have to be made first.
+        """
+        launch_plan, memory = binding.launch_plan, self._memory
+        chunk, placed = launch_plan.chunks[0], memory.placed.generation
+        known = chunk.find()
+        if known is not None and (known.where, known.placed) == (where, placed):
+            return known, self.kernels(binding, 0, where)
+        before, members = chunk.states(), [where[k] for k in chunk.members]
+        may_repeat = (
+            memory.coherence == "lazy" and chunk.may_repeat(where, memory.images) and None not in before
+        )
+        if not may_repeat or chunk.reached.buffers or chunk.mapped or not chunk.is_placed(where):
+            return None
+        bounds = self._bounds(binding, 0, where)
+        try:
+            with memory.transfers.links.at_once():
+                transfers = self._plan(chunk, members, {})
+            self._own(chunk, members)
+            after = chunk.states()
+        finally:
+            for buffer, state in zip(chunk.buffers, before, strict=True):
+                if state is not None:
+                    buffer.directory.enter(state)
+        recording = self._recording(launch_plan, chunk, where, bounds, transfers)
+        recording.repeats(_changes(chunk, before, after))
+        recording.allocations, recording.placed = chunk.allocations(where, memory), placed
+        chunk.keep(before, recording)
+        return recording, [bound.kernel for bound in bounds]
 
     def forget_buffer(self, buffer: int) -> None:
         """It is gone, and its number may be another's."""
@@ -164,7 +193,7 @@ class Issuer:
         merges: Merges,
         is_kept: bool = False,
     ) -> Started:
-        memory, chunk, ndrange = self._memory, binding.launch_plan.chunks[number], binding.launch_plan.ndrange
+        memory, chunk = self._memory, binding.launch_plan.chunks[number]
         plan, members = chunk.plan, [where[k] for k in chunk.members]
         with memory.transfers.links.at_once():
             transfers = self._plan_kept(chunk) if is_kept else []
@@ -180,13 +209,8 @@ class Issuer:
                     memory.merges.keep_twins(merge, issue.because(used.cause))
         self._refresh_images(chunk, members, issue)
         bounds = self._bounds(binding, number, where)
-        assignments = [
-            Assignment(self._devices[member], box.extent, *_all_uses(chunk, bound))
-            for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
-        ]
-        recording = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
+        recording = self._recording(binding.launch_plan, chunk, where, bounds, transfers, bool(merges))
         recording.uses_together(chunk.reached, chunk.reached.uses(memory.memories))
-        recording.copying = self._copying(binding.launch_plan, plan, members, transfers, bool(merges))
         if binding.kernel.note is not None:
             together = [
                 (used.cause, several)
@@ -198,6 +222,24 @@ class Issuer:
         kernels = [bound.kernel for bound in bounds]
         tickets = recording.start(kernels, issue.timing)
         return Started(chunk, members, bounds, recording, kernels, tickets)
+
+    def _recording(
+        self,
+        launch_plan: LaunchPlan,
+        chunk: Chunk,
+        where: tuple[int, ...],
+        bounds: Sequence[MemberKernel],
+        transfers: Sequence[Transfer],
+        merges: bool = False,
+    ) -> Recording:
+        plan, members, ndrange = chunk.plan, [where[k] for k in chunk.members], launch_plan.ndrange
+        assignments = [
+            Assignment(self._devices[member], box.extent, *_all_uses(chunk, bound))
+            for member, box, bound in zip(members, plan.boxes, bounds, strict=True)
+        ]
+        made = Recording(where, assignments, transfers, ndrange.local_size, ndrange.work_dim)
+        made.copying = self._copying(launch_plan, plan, members, transfers, merges)
+        return made
 
     def _copying(
         self,
@@ -426,6 +468,15 @@ class Issuer:
             for use in _uses(chunk, bound, is_mapped=True):
                 use.by(everyone)
 
+    def _own(self, chunk: Chunk, members: Sequence[int]) -> None:
+        """Have the directories know what each member wrote alone."""
+        for used in chunk.plan.buffers:
+            if used.buffer.id in chunk.mapped:
+                continue
+            for member, assignment in zip(members, used.assignments, strict=True):
+                for part in assignment.owns.regions:
+                    used.buffer.directory.wrote(member_memory(member), part)
+
     def _written(
         self,
         chunk: Chunk,
@@ -437,6 +488,7 @@ class Issuer:
         """Have the directories know what was written.  Returns the tickets of merges."""
         memory = self._memory
         tickets: list[Ticket] = []
+        self._own(chunk, members)
         for used in chunk.plan.buffers:
             directory = used.buffer.directory
             of_buffer = issue.because(used.cause)
@@ -445,9 +497,6 @@ class Issuer:
                     for part in used.written(k):
                         directory.wrote(memory.memories.backing(used.buffer), part)
                 continue
-            for member, assignment in zip(members, used.assignments, strict=True):
-                for part in assignment.owns.regions:
-                    directory.wrote(member_memory(member), part)
             for merged in used.merged:
                 if parts := merges.get((used.buffer.id, merged)):
                     mine = [done[k] for k in merged.assignments]
@@ -462,6 +511,15 @@ class Issuer:
                 )
             memory.after_kernel(used.buffer, members, of_buffer)
         return tickets
+
+
+def _changes(chunk: Chunk, before: Sequence[State | None], after: Sequence[State | None]) -> list[Change]:
+    """Of a chunk that found its buffers in one state each and left them in another."""
+    return [
+        Change(buffer.directory, old, new)
+        for buffer, old, new in zip(chunk.buffers, before, after, strict=True)
+        if old is not None and new is not None
+    ]
 
 
 def _all_uses(chunk: Chunk, bound: MemberKernel) -> tuple[tuple[Use, ...], tuple[Use, ...]]:

@@ -266,7 +266,7 @@ class Kernel:
     ``note``: what it does, for people (``sdi/explain``), where that was asked for.
     ``plans``: of its launches, whatever buffers they used.  ``page``: what earlier runs learnt of it, if
     that counts.
-    ``is_warm``: it ran before, so that what a launch takes is its work.
+    ``is_warm``: it ran before, so that what a launch takes is its work; ``has_run``: it was launched before.
     ``attempts``: what became of launches that append.
     ``was_tried``: members ran the next launch already, and that did not count.
     ``outgrows``: it has appended beyond where it did before, which only Python can carry out.
@@ -294,7 +294,7 @@ class Kernel:
         self._balances: dict[tuple[int, int], dict[Int3, Balance]] = {}
         self.page: Page | None = None
         self.plans = PlanMemory()
-        self.is_warm = False
+        self.is_warm = self.has_run = False
         self.attempts = Attempts()
         self.was_tried = False
         self.outgrows = False
@@ -405,6 +405,10 @@ class Build:
     log: str
     silent: DeviceProgram | None
     object: bytes
+
+    def facts_of(self, launch: Launch) -> KernelFacts:
+        """Limits of the kernel on the device that it is launched on."""
+        return self.facts[launch.kernel_index][max(launch.member - 1, 0)]
 
     def begin_with(self, pages: Pages | None) -> None:
         """Its kernels begin with what earlier runs learnt."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from sdi.devices.issue import MEASURED, SEEN, TOGETHER, Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
-from sdi.intervals import ByteRange
 from sdi.launch.access_plans import AccessPlans, bound_access
 from sdi.launch.appending import Appender, KeptLaunch, RanChunk
 from sdi.launch.arguments import (
@@ -31,16 +29,17 @@ from sdi.launch.arguments import (
     image_nbytes_of,
 )
 from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsafe
-from sdi.launch.copy_costs import missing_nbytes
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.gathering import are_gathered, are_on_one, needs_no_ranges, overwrites
-from sdi.launch.geometry import ndrange_of
+from sdi.launch.geometry import group_rule, ndrange_of
+from sdi.launch.home import best_member
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
 from sdi.launch.patterns import CopyPattern
 from sdi.launch.plan import CutPlan, image_slabs
 from sdi.launch.plan_memory import PlanKey, numbered, shaped
+from sdi.launch.poisoning import poison_written
 from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
 from sdi.launch.replayers import IssueTimed, PartsReplayer, Replayer
@@ -99,9 +98,9 @@ class Launcher:
         self._everyone = tuple(memory.members)
         facts = [memory.devices[member].capabilities for member in memory.members]
         self._is_far = not all(each.is_near for each in facts)
-        kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
+        self._kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
         self._cutter = Cutter(
-            self.split, kinds, memory.transfers.links, *self._balance, self._everyone, nodes, units
+            self.split, self._kinds, memory.transfers.links, *self._balance, self._everyone, nodes, units
         )
 
     def drop_member(self, member: int, why: DeviceFailed) -> None:
@@ -156,22 +155,8 @@ class Launcher:
     def poison(self, launch: Launch, why: Exception) -> None:
         """``launch`` could not be issued: whoever reads what it may write fails too."""
         build = self.build(launch.build)
-        if build is None:
-            return
-        with suppress(ClError):
-            for buffer in self._memory.reached(launch).buffers:
-                self._memory.recovery.poison(buffer, buffer.whole, why)
-        model = build.kernels[launch.kernel_index].model
-        for argument, value in zip(model.arguments, decode_arguments(model, launch), strict=True):
-            if not argument.writes:
-                continue
-            with suppress(ClError):  # what is gone is read by nobody
-                if isinstance(value, ImageArgument):
-                    self._memory.recovery.poison(self._memory.buffer(value.buffer), value.view.over, why)
-                elif isinstance(value, BufferArgument) and value.buffer:
-                    buffer = self._memory.buffer(value.buffer)
-                    stop = value.offset + value.reach(buffer.nbytes)
-                    self._memory.recovery.poison(buffer, ByteRange(value.offset, stop), why)
+        if build is not None:
+            poison_written(self._memory, build.kernels[launch.kernel_index].model, launch, why)
 
     def repeat(self, launch: Launch, issue: Issue) -> list[Ticket] | None:
         """Issue ``launch`` as it was before; None, and nothing done, where that would not be right."""
@@ -230,6 +215,52 @@ class Launcher:
         if self.player is not None:
             self.player.keep_launch(binding, recording, kernels)
 
+    def _where(self, launch: Launch, kernel: Kernel, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
+        """On which members it runs, and whether it does so whenever its buffers are as they are."""
+        where, is_usual = self._everyone, True
+        if launch.member:
+            where = (launch.member - 1,)
+        elif not (len(launch_plan.plan.boxes) > 1 or len(where) == 1 or kernel.has_variables):
+            where, is_usual = best_member(launch_plan, self._everyone)
+        if launch_plan.is_gathered and launch_plan.chunks[0].find() is None:
+            is_usual = is_usual and self._is_gathered(launch_plan)  # data are not brought together each time
+        return where, is_usual
+
+    def plan(self, launch: Launch) -> None:
+        """Have the player know what the next launch comes to, if nothing has to be issued for that.
+
+        What it has in flight stays its own.
+        """
+        player, build = self.player, self.build(launch.build)
+        is_plain = self._verifier is None and self._recorder is None and self.parts is None
+        if player is None or build is None or not (is_plain and player.has_room()):
+            return
+        kernel = build.kernels[launch.kernel_index]
+        is_lost = self._without_variables or len(self._memory.members) < len(self._memory.devices)
+        if not kernel.has_run or kernel.note is not None or is_lost:
+            return
+        binding = self.known.find(launch.record)
+        if binding is None or not self._goes_on(kernel, binding.launch_plan):
+            start_ns = time.perf_counter_ns()
+            binding = self._bind(build, kernel, launch)
+            self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
+            self.known.keep(launch.record, binding, binding.launch_plan.buffers)
+        launch_plan = binding.launch_plan
+        history, groups = launch_plan.history, launch_plan.ndrange.total_groups
+        is_new = len(self._everyone) > 1 and self._counters.lacks_times(kernel.model.name, groups)
+        is_open = is_new or launch_plan.plan.is_attempt or not history.is_routine()
+        is_poisoned = self._memory.recovery.are_poisoned(launch_plan.chunks[0].buffers)
+        if len(launch_plan.chunks) > 1 or is_open or is_poisoned:
+            return
+        where, is_usual = self._where(launch, kernel, launch_plan)
+        planned = self._issuer.plan(binding, where) if is_usual else None
+        if planned is None:
+            return
+        recording, kernels = planned
+        recording.tally = recording.tally or self._counters.tally(kernel, launch_plan, where)
+        self._keep(binding, recording, kernels)
+        history.refill(launch_plan.epoch)
+
     def issue(self, launch: Launch, issue: Issue) -> Steps[list[Ticket]]:
         """Issue all assignments; the launch is done when the returned tickets are."""
         build = self.build(launch.build)
@@ -258,14 +289,9 @@ class Launcher:
         launch_plan = binding.launch_plan
         launch_plan.launches += 1
         launch_plan.history.ran(len(launch_plan.plan.boxes))
+        kernel.has_run = True
         is_split = len(launch_plan.plan.boxes) > 1
-        where, is_usual = self._everyone, True
-        if launch.member:
-            where = (launch.member - 1,)
-        elif not (is_split or len(where) == 1 or kernel.has_variables):
-            where, is_usual = self._best_member(launch_plan)
-        if launch_plan.is_gathered and launch_plan.chunks[0].find() is None:
-            is_usual = is_usual and self._is_gathered(launch_plan)  # data are not brought together each time
+        where, is_usual = self._where(launch, kernel, launch_plan)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placed = self._memory.placed
         history, asked = launch_plan.history, issue
@@ -375,7 +401,7 @@ class Launcher:
         buffers = {each: self._memory.buffer(each) for each in named}
         reached = self._memory.reached(launch)
         image_nbytes = image_nbytes_of(kernel.model.name, values, buffers, self._memory)
-        ndrange = ndrange_of(kernel.model, launch)
+        ndrange = ndrange_of(kernel.model, launch, group_rule(self._kinds, build.facts_of(launch)))
         history_key = (
             ndrange.work_dim,
             ndrange.total_groups.bit_length(),
@@ -552,32 +578,6 @@ class Launcher:
         if ndrange.total_groups == 1:
             return "one work-group"
         return kernel.why_not_tried(ndrange, len(self._everyone))
-
-    def _best_member(self, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
-        """Where one member runs all of a launch, and whether it does so whenever its buffers are as they are.
-
-        The member that lacks the fewest bytes, the first among equals; but what is written elsewhere than on
-        the first one is fetched from there again and again where other launches run.  So once that could have
-        cost as much as what the launch lacks on the first member, it runs there.
-        """
-        first, history = self._everyone[0], launch_plan.history
-        known = launch_plan.chunks[0].find() if len(launch_plan.chunks) == 1 else None
-        missing = (
-            missing_nbytes(launch_plan.plan, self._everyone)
-            if known is None or known.where[0] != first
-            else [0]
-        )
-        best = known.where[0] if known is not None else self._everyone[missing.index(min(missing))]
-        if best == first:
-            history.first_away = history.home_at = 0
-            return (best,), True
-        history.first_away = history.first_away or history.launches
-        written = sum(part.total_nbytes for used in launch_plan.plan.buffers for part in used.written(0))
-        history.home_at = history.first_away - 1 + -(-missing[0] // written) if written else 0
-        if not 0 < history.home_at <= history.launches:
-            return (best,), True
-        history.first_away = history.home_at = 0
-        return (first,), False
 
     def _measure(self, kernel: Kernel, launch_plan: LaunchPlan, chunk: Chunk, issued: list[Ticket]) -> None:
         """Learn from a launch once it is done."""

@@ -28,7 +28,11 @@ class Replayer(Protocol):
         kernels: Sequence[BoundKernel],
         trial: Trial | None = None,
     ) -> None:
-        """A launch that may be issued again was issued as ``recording``; ``trial``: whether it counts."""
+        """A launch may be issued as ``recording``; ``trial``: whether it counts."""
+        ...
+
+    def has_room(self) -> bool:
+        """Whether it keeps another one without forgetting any, for which nothing may be in flight."""
         ...
 
     def changed(self) -> None:

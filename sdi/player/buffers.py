@@ -88,9 +88,12 @@ class Buffers:
         self._cells_of.clear()
         self._free.clear()
 
-    def recycled(self) -> list[c.Recycled]:
-        """Those that the player recycled or reused, the first that was recycled first; directories say so."""
-        count = self._quick.sdi_player_recycled(self._handle, self._told)
+    def recycled(self, takes_over: bool) -> list[c.Recycled]:
+        """Those that the player recycled or reused, the first that was recycled first; directories say so.
+
+        ``takes_over``: also those that are in use yet, of which Python is to say when they may be used.
+        """
+        count = self._quick.sdi_player_recycled(self._handle, self._told, takes_over)
         found = sorted(self._told[:count], key=lambda told: told.recycled_ns)
         for told in found:
             self._followed[told.id].directory.follow(is_new=True)

@@ -115,12 +115,22 @@ class Player:
 
     # -- running --------------------------------------------------------------------------------------
 
-    def run(self, may_play: bool) -> int:
-        """Read and execute until Python is needed: why.  ``is_running`` is set."""
+    def run(self, may_play: bool, plan: Callable[[], None]) -> int:
+        """Read and execute until Python is needed: why.  ``is_running`` is set.
+
+        ``plan``: has Python plan the next record, if it can; the player looks at it again, whatever it has in
+        flight.
+        """
         try:
-            while (why := int(self._c.sdi_player_run(self._handle, may_play))) == c.MEASURED:
-                self._learn()
-                self.write_profile()
+            while True:
+                why = int(self._c.sdi_player_run(self._handle, may_play))
+                if why == c.UNKNOWN:
+                    plan()
+                elif why == c.MEASURED:
+                    self._learn()
+                    self.write_profile()
+                else:
+                    break
         finally:
             self.is_running = False
         return why
@@ -252,7 +262,6 @@ class Player:
             recorded = self._recorded[self._pairs[2 * at]]
             self._recent[recorded.number] = recorded
             self._count(recorded, self._pairs[2 * at + 1])
-        self.cells.at[CELL_POSTED] = 0
         carried_nbytes = self._quick.sdi_player_carried(self._handle)
         self.memory.moved.application += carried_nbytes - self._carried_nbytes
         self._carried_nbytes = carried_nbytes
@@ -361,14 +370,18 @@ class Player:
         self.buffers.forget_all()
         self.on_drop()
 
+    def has_room(self) -> bool:
+        """See ``RecordingTable``."""
+        return (
+            len(self._recorded) < _RECORDINGS_MAX // 2
+            and self._num_guards <= _GUARDS_MAX
+            and len(self._segments) <= _SEGMENTS_MAX - _SEGMENTS_SPARE
+            and self.cells.num_left >= _CELLS_SPARE
+        )
+
     def make_room(self) -> None:
         """Forget everything before a table is full; nothing is in flight."""
-        if (
-            len(self._recorded) >= _RECORDINGS_MAX // 2
-            or self._num_guards > _GUARDS_MAX
-            or len(self._segments) > _SEGMENTS_MAX - _SEGMENTS_SPARE
-            or self.cells.num_left < _CELLS_SPARE
-        ):
+        if not self.has_room():
             self._drop_all()
             self._segments.clear()
 

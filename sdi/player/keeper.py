@@ -67,6 +67,10 @@ class RecordingTable(PlayerTables, Protocol):
         """That members are still the same."""
         ...
 
+    def has_room(self) -> bool:
+        """Whether nothing has to be forgotten before more is kept."""
+        ...
+
     def make_room(self) -> None:
         """Before a table is full; nothing is in flight."""
         ...
@@ -111,6 +115,10 @@ class Keeper:
     def is_on(self) -> bool:
         """Whether anything is replayed."""
         return self._table.is_on
+
+    def has_room(self) -> bool:
+        """See ``Replayer``."""
+        return self._table.has_room()
 
     def changed(self) -> None:
         """What many recordings rest on is no more as it was."""

@@ -14,10 +14,11 @@ LANES_MAX, STREAMS_MAX, NODES_MAX, BUFFERS_MAX = 16, 4, 512, 1 << 12
 NO_RECORDING = 0xFFFFFFFF
 REPORTS_MAX = 1024
 LOGGED_SOON = 4096
-RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED = 1, 2, 3, 4, 5, 6, 7
+RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED, UNKNOWN = 1, 2, 3, 4, 5, 6, 7, 8
 """Why ``sdi_player_run`` returned: Python acts on a record; nothing to read, nothing in flight; the
 application has gone; another thread posted something; a driver refused; the next records are known, so that
-it is worth waiting until Python has nothing in flight; there are reports, and Python takes nothing over."""
+it is worth waiting until Python has nothing in flight.  And where Python takes nothing over: there are
+reports; the next record is not known, and may be planned."""
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE, OP_FETCH = 0, 1, 2, 3, 4, 5, 6
 PIECES_MAX = 256
 """So much of what members appended it moves at a time."""
@@ -226,7 +227,7 @@ class Recycled(ctypes.Structure):
 
 
 _OWN = ("LOGGED_SOON", "CELLS_MAX", "ROW")
-_RESULTS = ("RECORD", "IDLE", "END", "POSTED", "FAILED", "WANTED", "MEASURED")
+_RESULTS = ("RECORD", "IDLE", "END", "POSTED", "FAILED", "WANTED", "MEASURED", "UNKNOWN")
 
 
 def generate(outdir: Path) -> None:
@@ -295,7 +296,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_buffer": (ctypes.c_bool, [_pointer, _u64, _u32, _u32, ctypes.POINTER(_u32)]),
         "sdi_player_no_buffer": (None, [_pointer, _u64]),
         "sdi_player_buffer_segment": (None, [_pointer, _u64, _u32]),
-        "sdi_player_recycled": (_u32, [_pointer, ctypes.POINTER(Recycled)]),
+        "sdi_player_recycled": (_u32, [_pointer, ctypes.POINTER(Recycled), ctypes.c_bool]),
         "sdi_player_handed_over": (None, [_pointer, _u32]),
         "sdi_player_records": (_u64, [_pointer, _u32, _u32]),
         "sdi_player_carried": (_u64, [_pointer]),

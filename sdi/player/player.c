@@ -196,6 +196,14 @@ static void give_copies(struct sdi_player *p)
     }
 }
 
+/* Whether Python may record what comes next, so that it need not take over what is in flight.  It is asked once. */
+static bool asks(const struct sdi_player *p, uint32_t op, bool may_play)
+{
+    const bool may_be_known = p->why == WHY_UNKNOWN || p->why == WHY_GUARDS;
+    return may_play && may_be_known && !p->has_asked && !p->attempt && !p->log
+           && (op == SDI_OP_NDRANGE || op == SDI_OP_RECYCLE_BUFFER);
+}
+
 static int play(struct sdi_player *p, bool may_play)
 {
     unsigned taken = 0;
@@ -247,6 +255,13 @@ static int play(struct sdi_player *p, bool may_play)
                        && op != SDI_OP_BARRIER && op != SDI_OP_RECYCLE_BUFFER && op != SDI_OP_REUSE_BUFFER && op != SDI_OP_WATCH) {
                 p->streak = 0;
             }
+            if (what == NOT_MINE && asks(p, op, may_play)) {
+                p->has_asked = true;
+                p->record = record;
+                p->record_nbytes = nbytes;
+                return SDI_UNKNOWN;
+            }
+            p->has_asked = false;
             p->head += nbytes;
             p->cells[CELL_TAKEN]++;
             if (id > p->last_id && op >= SDI_OP_NDRANGE)
@@ -315,13 +330,13 @@ API int sdi_player_run(struct sdi_player *p, bool may_play)
             return SDI_FAILED;
         }
     int why = play(p, may_play);
+    if (why == SDI_MEASURED || why == SDI_UNKNOWN)
+        return why; /* Python issues nothing */
     for (unsigned l = 0; l < p->num_lanes; l++)
-        if (why != SDI_FAILED && why != SDI_MEASURED && lane_close(p, l))
+        if (why != SDI_FAILED && lane_close(p, l))
             p->has_failed = true; /* said the next time: there may be a record to act on first */
     if (why == SDI_FAILED && p->attempt)
         attempt_fails(p);
-    if (why == SDI_MEASURED)
-        return why;
     profile_turn_ends(p, true);
     if (p->num_nodes && why != SDI_FAILED && why != SDI_END)
         await_timed(p);

@@ -359,6 +359,7 @@ struct sdi_player {
     uint32_t stint;                /* records in a row that were played */
     bool page_changed, passes;
     bool has_failed; /* and nobody was told */
+    bool has_asked;  /* Python knows of the next record: it may have recorded it by now */
     bool is_deaf; /* the application has no room for notices */
     uint64_t looks, naps, carried_nbytes;
     uint64_t waited_ns; /* so long the next record has waited for its turn */
@@ -555,7 +556,7 @@ uint64_t sdi_player_moved(struct sdi_player *, uint32_t number, uint32_t op);
 bool sdi_player_buffer(struct sdi_player *, uint64_t id, uint32_t state, uint32_t stage, const uint32_t *fresh);
 void sdi_player_no_buffer(struct sdi_player *, uint64_t id);
 void sdi_player_buffer_segment(struct sdi_player *, uint64_t id, uint32_t segment);
-uint32_t sdi_player_recycled(struct sdi_player *, struct recycled *told);
+uint32_t sdi_player_recycled(struct sdi_player *, struct recycled *told, bool takes_over);
 uint64_t sdi_player_records(const struct sdi_player *, uint32_t op, uint32_t why);
 void sdi_player_handed_over(struct sdi_player *, uint32_t num_segments);
 

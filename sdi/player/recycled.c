@@ -58,17 +58,24 @@ API void sdi_player_buffer_segment(struct sdi_player *p, uint64_t id, uint32_t s
         sdi_player_no_buffer(p, id);
 }
 
-/* What became of buffers since the last call.  `slot`: that one was recycled is not said yet; Python does it. */
-API uint32_t sdi_player_recycled(struct sdi_player *p, struct recycled *told)
+/* What became of buffers since the last call.  `slot`: that one was recycled is not said yet; Python does it, if it
+ * `takes_over`: else it hears of such a buffer another time. */
+API uint32_t sdi_player_recycled(struct sdi_player *p, struct recycled *told, bool takes_over)
 {
-    uint32_t count = p->num_recycled;
-    for (uint32_t n = 0; n < count; n++) {
+    uint32_t count = 0, left = 0;
+    for (uint32_t n = 0; n < p->num_recycled; n++) {
         struct buffer *b = &p->buffers[p->recycled[n]];
-        told[n] = (struct recycled){b->id, b->recycled_ns, b->slot, p->cells[b->stage]};
+        if (b->slot && !takes_over) {
+            p->recycled[left++] = p->recycled[n];
+            continue;
+        }
+        told[count++] = (struct recycled){b->id, b->recycled_ns, b->slot, p->cells[b->stage]};
         b->slot = 0;
         b->is_listed = false;
     }
-    p->num_recycled = p->num_unready = 0;
+    p->num_recycled = left;
+    if (takes_over)
+        p->num_unready = 0;
     return count;
 }
 

@@ -22,7 +22,7 @@ from sdi.profile.record.recorder import Recorder
 from sdi.runtime.engine import Engine
 from sdi.service import progress
 from sdi.service.decode import QUEUE, SLOT, sub_group_query
-from sdi.service.door import Door, Limits, RecordEntry
+from sdi.service.door import Door, Limits, RecordEntry, check_header
 from sdi.service.outbox import Outbox
 from sdi.service.replies import build_payload, numbers_payload
 from sdi.vmem.memory import VirtualMemory
@@ -32,8 +32,9 @@ from sdi.wire.records import COMMAND, COMMANDS, HEADER, NUM_SLOTS, REPLIED, Noti
 
 _log = logging.getLogger("sdi.session")
 
-_PREFIX = layout(HEADER, COMMAND)
+_HEADER, _PREFIX = layout(HEADER), layout(HEADER, COMMAND)
 _NDRANGE, _RELEASE_EVENT = Op.NDRANGE.value, Op.RELEASE_EVENT.value
+_RECYCLE_BUFFER = Op.RECYCLE_BUFFER.value
 _OUT_OF_ORDER = QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE.value
 _PROFILING = QueueProperties.PROFILING_ENABLE.value
 _USE_HOST_PTR = MemFlags.USE_HOST_PTR.value
@@ -133,6 +134,23 @@ class Dispatcher:
                 slot = int.from_bytes(record[24:28], "little")
                 if 0 < slot < NUM_SLOTS:
                     self._outbox.page.finished(slot, status, 0, 0, 0)
+
+    def plan(self, record: bytes) -> None:
+        """Have the player know what to do for a launch or a released buffer, where that needs nothing issued.
+
+        Else nothing is done: it comes again, for ``act``.
+        """
+        _, number, record_id = _HEADER.unpack_from(record)
+        try:
+            check_header(number, len(record))
+            if number == _RECYCLE_BUFFER and self._player is not None:
+                self._player.buffers.cells_of(self._memory.buffer(record_id))
+            elif number == _NDRANGE:
+                launch = self.door.launch(record)
+                if launch.kernel_index not in self._printing.get(launch.build, ()):
+                    self._launcher.plan(launch)
+        except (BadRecord, ClError, DeviceFailed) as error:
+            _log.debug("record op %d, id %d, is not planned ahead: %s", number, record_id, error)
 
     def _taken(self, command_id: int, command: Write) -> Write:
         """The same with its bytes."""

@@ -198,6 +198,18 @@ class Door:
         for event in waits:
             if not self._is_event(event):
                 self._no_other("wait list", event, "an event")
+        self._check(command)
+        return RecordEntry(op, command_id, fields, command, waits)
+
+    def launch(self, record: bytes) -> Launch:
+        """What a whole record asks to launch, whatever it waits for.  Raises BadRecord."""
+        fields = _LAYOUTS[Op.NDRANGE].unpack_from(record)
+        launch, _ = command_of(Op.NDRANGE, fields, record, _LAYOUTS[Op.NDRANGE].size)
+        assert isinstance(launch, Launch)
+        self._check(launch)
+        return launch
+
+    def _check(self, command: Command) -> None:
         for field, buffer, over in regions(command):
             total = self._buffer(field, buffer)
             if total is not None and over.stop > total:
@@ -209,7 +221,6 @@ class Door:
             and command.member > self._limits.members
         ):
             raise BadRecord("member", f"{command.member} of {self._limits.members}")
-        return RecordEntry(op, command_id, fields, command, waits)
 
     def _launch(self, launch: Launch) -> None:
         local = launch.local_size

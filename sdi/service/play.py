@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from sdi.cells import CELL_AWAITS, CELL_NO_WAITS, CELL_PYTHON_EVENTS
+from sdi.cells import CELL_AWAITS, CELL_NO_WAITS, CELL_POSTED, CELL_PYTHON_EVENTS
 from sdi.commands import Command, Marker, Read
 from sdi.devices.base import Device
 from sdi.devices.cuda.context import forget_current
@@ -88,6 +88,10 @@ class PlayedSession(Protocol):
         """Act on a record."""
         ...
 
+    def plan(self, record: bytes) -> None:
+        """Have the player know what to do for a record, where that needs nothing to be issued."""
+        ...
+
     def drain(self) -> None:
         """Run what was posted."""
         ...
@@ -161,10 +165,10 @@ class Play:
         """Run the player, which tells the profile by itself what it does, and waits between."""
         recorder = self._recorder
         if recorder is None or not may_play:
-            return self.player.run(may_play)
+            return self.player.run(may_play, self._plan)
         recorder.turn_ends()
         try:
-            return self.player.run(True)
+            return self.player.run(True, self._plan)
         finally:
             recorder.turn_begins()
 
@@ -195,12 +199,25 @@ class Play:
         _log.warning("a driver refused what the player gave it: sdi goes on without")
         self.player.stop()
 
+    def _plan(self) -> None:
+        """Have the player know the next record, if that can be; all that is in flight stays its own."""
+        forget_current()
+        self._sync()
+        for buffer in self.player.buffers.recycled(takes_over=False):
+            self._session.recycled(buffer)
+        self._session.plan(self.player.record()[0])
+
+    def _sync(self) -> None:
+        """Have Python know what was played."""
+        for event in self.player.sync():
+            self._engine.core.release_event(event)
+
     def _take_over(self) -> None:
         """Have Python know what was played, and own all that is in flight."""
-        player, core = self.player, self._engine.core
-        for event in player.sync():
-            core.release_event(event)
-        recycled = player.buffers.recycled()
+        player = self.player
+        player.cells.at[CELL_POSTED] = 0
+        self._sync()
+        recycled = player.buffers.recycled(takes_over=True)
         told = player.in_flight()
         if told:
             tickets = player.tickets(told)

@@ -291,6 +291,10 @@ class Session:
         except BadRecord as error:
             self._damaged(number, record_id, error)
 
+    def plan(self, record: bytes) -> None:
+        """See ``Dispatcher``."""
+        self._dispatcher.plan(record)
+
     def _damaged(self, number: int, record_id: int, error: BadRecord) -> None:
         _log.error("the command stream is damaged: %s %d: %s", name_of(number), record_id, str(error))
         self.gone()

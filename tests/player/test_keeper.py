@@ -202,7 +202,7 @@ def test_a_command_is_not_replayed_once_one_fact_has_changed(
         turn = kind.turn(steps, 1000)
         next(turn)
         posted(steps, lambda: change(steps))
-        count = steps.replayed(lambda: next(turn))
+        count = steps.repeated(lambda: next(turn))
         assert not list(turn)
         steps.client.finish()
         return count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +19,8 @@ class Steps:
     def __init__(self, *given: tuple[int, bool]) -> None:
         self.given = list(given)
         self.done: list[str] = []
+        self.heard: list[str] = []
+        self.buffers = self
         self.is_open, self.is_behind, self.is_on, self.has_failed = True, False, True, False
         self.members: list[object] = []
         self.cells = SimpleNamespace(at=[0] * 64)
@@ -27,15 +30,30 @@ class Steps:
         self.play = Play(*[cast(Any, self)] * 4)
         self.player = self.play.player
 
-    def run(self, may_play: bool) -> int:
+    def run(self, may_play: bool, plan: Callable[[], None]) -> int:
         self.done.append("plays")
-        return self.given[0][0]
+        why = self.given[0][0]
+        if why == c.UNKNOWN:
+            plan()
+        return why
 
     def record(self) -> tuple[bytes, bool]:
         return b"", self.given.pop(0)[1]
 
     def take(self, record: bytes, has_more: bool) -> None:
         self.done.append("acts")
+
+    def plan(self, record: bytes) -> None:
+        self.done.append(f"plans after {self.heard}")
+
+    def sync(self) -> list[int]:
+        self.heard.append("what was played")
+        return []
+
+    def recycled(self, takes_over: bool) -> list[object]:
+        assert not takes_over, "what is in use yet is the player's"
+        self.heard.append("what is free")
+        return []
 
     def drain(self) -> None:
         self.done.append("tells")
@@ -55,3 +73,9 @@ def test_what_a_record_changed_is_told_before_the_player_waits_for_the_next_one(
     steps.play._take_over = lambda: None  # type: ignore[method-assign]
     steps.play.turn()
     assert steps.done == ["plays", "acts", "plays", "acts", "tells", "plays"]
+
+
+def test_a_record_is_planned_by_what_was_played_and_nothing_is_taken_over() -> None:
+    steps = Steps((c.UNKNOWN, False))
+    steps.play._run(True)
+    assert steps.done == ["plays", "plans after ['what was played', 'what is free']"]

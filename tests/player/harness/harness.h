@@ -278,7 +278,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, WATCHED, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, WATCHED, PLANNED, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -339,6 +339,8 @@ void shared_known(bool again);
 void shared_step(void);
 void shared_look(void);
 void shared_pass(const struct sent *);
+void shared_hear(void);
+void shared_plan(struct shared *b);
 void shared_take_over(uint32_t num_nodes);
 void shared_act(const struct sent *, bool was_busy);
 void shared_go_on(void);

@@ -239,6 +239,22 @@ static void record(struct kind *kind, const struct command *c)
     w.recorded = r;
 }
 
+/* Something is recorded for these facts, but nothing is left of its budget: it gets `more`. */
+static bool lacks_budget(const struct command *c, uint32_t more)
+{
+    for (const struct recorded *r = w.recorded; r; r = r->older)
+        if (!r->is_dropped && r->kind == c->kind && admits(r, c)) {
+            bool same = true;
+            for (uint32_t n = 0; n < r->given.num_guards; n++)
+                same = same && w.truth[r->guards[n].cell] == r->guards[n].value;
+            if (same) {
+                w.truth[r->budget] = w.cells[r->budget] = more;
+                return true;
+            }
+        }
+    return false;
+}
+
 static void learn(const struct command *c)
 {
     bool is_known;
@@ -250,19 +266,8 @@ static void learn(const struct command *c)
         w.truth[kind->budget] = w.cells[kind->budget] = 1 + below(30);
     if (one_in(w.calm ? 20 : 2))
         watch(kind);
-    if (w.is_on && !one_in(5) && !model_find(c, &is_known)) {
-        for (const struct recorded *r = w.recorded; r; r = r->older)
-            if (!r->is_dropped && r->kind == kind && admits(r, c)) { /* the same facts, but nothing left of its budget */
-                bool same = true;
-                for (uint32_t n = 0; n < r->given.num_guards; n++)
-                    same = same && w.truth[r->guards[n].cell] == r->guards[n].value;
-                if (same) {
-                    w.truth[r->budget] = w.cells[r->budget] = 1 + below(30);
-                    return;
-                }
-            }
+    if (w.is_on && !one_in(5) && !model_find(c, &is_known) && !lacks_budget(c, 1 + below(30)))
         record(kind, c);
-    }
 }
 
 static void drop_all(void)
@@ -337,10 +342,8 @@ static void learn_times(void)
     }
 }
 
-static void take_over(bool is_end)
+static void hear(void)
 {
-    learn_times();
-    static struct node_told told[NODES_MAX];
     static uint64_t pairs[2 * COMMANDS];
     uint32_t count = sdi_player_played(w.player, pairs);
     for (struct recorded *r = w.recorded; r; r = r->older) {
@@ -354,9 +357,33 @@ static void take_over(bool is_end)
         r->runs = 0;
     }
     sdi_player_released(w.player);
+}
+
+/* What the player asked about is recorded, or not; all that it has in flight stays its own. */
+static void plan(void)
+{
+    const struct sent *next = &w.sent[w.passed];
+    bool is_known;
+    hear();
+    shared_hear();
+    if (w.passed == w.num_sent || one_in(4))
+        return;
+    if (next->what == A_RECYCLE)
+        shared_plan(next->buffer);
+    else if (next->what == A_COMMAND && next->command->kind && w.is_on && !model_find(next->command, &is_known) && !lacks_budget(next->command, 1 + below(30))) {
+        record(next->command->kind, next->command);
+        counted[PLANNED]++;
+    }
+}
+
+static void take_over(bool is_end)
+{
+    learn_times();
+    static struct node_told told[NODES_MAX];
+    hear();
     __atomic_store_n(&w.cells[CELL_POSTED], 0, __ATOMIC_RELAXED);
     client_look();
-    count = sdi_player_nodes(w.player, told);
+    uint32_t count = sdi_player_nodes(w.player, told);
     model_nodes(told, count);
     shared_take_over(count);
     if (memcmp(w.cells + CELLS_RESERVED, w.truth + CELLS_RESERVED, sizeof w.cells - CELLS_RESERVED * sizeof *w.cells))
@@ -506,6 +533,8 @@ void python_run(void)
         uint32_t num_nodes = p->num_nodes;
         if (why == SDI_MEASURED || !may_play)
             learn_times();
+        else if (why == SDI_UNKNOWN)
+            plan();
         else if (may_play)
             take_over(why == SDI_END);
         else if (num_nodes)
@@ -523,6 +552,10 @@ void python_run(void)
             break;
         case SDI_END:
             goes_on = false;
+            break;
+        case SDI_UNKNOWN:
+            if (!may_play || w.is_profiled)
+                broken("a record is to be planned that can't be");
             break;
         case SDI_MEASURED:
             if (!may_play)

@@ -168,25 +168,64 @@ void shared_end(void)
 
 /* ---- Python --------------------------------------------------------------------------------------------- */
 
+static void know(struct shared *b)
+{
+    if (!sdi_player_buffer(w.player, b->id, b->state, b->stage, b->fresh))
+        broken("there is no room for a buffer");
+    for (uint32_t n = 0; n < b->num_segments; n++)
+        sdi_player_buffer_segment(w.player, b->id, b->segments[n]);
+    b->is_known = true;
+}
+
 /* The player knows some of them, or others than before. */
 void shared_known(bool again)
 {
     for (struct shared *b = w.buffers; b < w.buffers + BUFFERS; b++) {
         if (b->is_known)
             sdi_player_no_buffer(w.player, b->id);
-        b->is_known = !one_in(again ? 2 : 6);
-        if (b->is_known && !sdi_player_buffer(w.player, b->id, b->state, b->stage, b->fresh))
-            broken("there is no room for a buffer");
-        for (uint32_t n = 0; n < b->num_segments; n++)
-            sdi_player_buffer_segment(w.player, b->id, b->segments[n]);
+        b->is_known = false;
+        if (!one_in(again ? 2 : 6))
+            know(b);
     }
+}
+
+/* Python hears of those of which all is said; of the others another time. */
+void shared_hear(void)
+{
+    static struct recycled told[BUFFERS_MAX];
+    shared_look();
+    uint32_t count = sdi_player_recycled(w.player, told, false);
+    for (uint32_t n = 0; n < count; n++) {
+        struct shared *b = w.buffers;
+        while (b < w.buffers + BUFFERS && b->id != told[n].id)
+            b++;
+        if (b == w.buffers + BUFFERS || !b->is_listed || told[n].slot || (b->is_players && is_open(b->acted)))
+            broken("buffer %lu is told too early, or twice", (unsigned long)told[n].id);
+        b->is_listed = false;
+        if (b->is_players) {
+            w.truth[b->stage] = STAGE_RECYCLED;
+            counted[RECYCLED]++;
+            b->is_players = false;
+        }
+        if (told[n].stage != w.truth[b->stage])
+            broken("buffer %lu is told otherwise", (unsigned long)b->id);
+    }
+}
+
+/* The player knows one that is released next. */
+void shared_plan(struct shared *b)
+{
+    if (b->is_known)
+        return;
+    know(b);
+    counted[PLANNED]++;
 }
 
 void shared_take_over(uint32_t num_nodes)
 {
     static struct recycled told[BUFFERS_MAX];
     shared_look();
-    uint32_t count = sdi_player_recycled(w.player, told), listed = 0;
+    uint32_t count = sdi_player_recycled(w.player, told, true), listed = 0;
     for (struct shared *b = w.buffers; b < w.buffers + BUFFERS; b++) {
         listed += b->is_listed;
         bool is_late = b->is_players && is_open(b->acted);
