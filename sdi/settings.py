@@ -91,6 +91,8 @@ class Settings:
     """Of buffers, how much may be in host memory where the rest goes to files (SDI_HOST_MEMORY: 512M, 2G)."""
     member_vendors: str | None = None
     """Directory of the real drivers' .icd files (SDI_MEMBER_VENDORS)."""
+    platform_name: str | None = None
+    """CL_PLATFORM_NAME, instead of "SDI"; "members": theirs, where all have one (SDI_PLATFORM_NAME)."""
     platform_vendor: str | None = None
     """CL_PLATFORM_VENDOR, instead of the members' (SDI_PLATFORM_VENDOR)."""
     device_vendor: DeviceVendor | None = None
@@ -154,6 +156,7 @@ class Settings:
             spill=read("SDI_SPILL", _spill, None),
             host_memory=read("SDI_HOST_MEMORY", _nbytes, None),
             member_vendors=read("SDI_MEMBER_VENDORS", _text, None),
+            platform_name=read("SDI_PLATFORM_NAME", _vendor, None),
             platform_vendor=read("SDI_PLATFORM_VENDOR", _vendor, None),
             device_vendor=read("SDI_DEVICE_VENDOR", _device_vendor, None),
             device_name=read("SDI_DEVICE_NAME", _vendor, None),
@@ -187,6 +190,7 @@ NAMES = (
     "SDI_SPILL",
     "SDI_HOST_MEMORY",
     "SDI_MEMBER_VENDORS",
+    "SDI_PLATFORM_NAME",
     "SDI_PLATFORM_VENDOR",
     "SDI_DEVICE_VENDOR",
     "SDI_DEVICE_NAME",

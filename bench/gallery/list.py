@@ -78,7 +78,8 @@ APPLICATIONS = (
         "tomography.py",
         "projections there and back, median, convolutions, key points",
         ("scipy", "mako", "silx"),
-        note="its own test of the median expects wrong results of PoCL, and knows it by the platform's name",
+        note="its own test of the median expects wrong results of PoCL, and knows it by the platform's name: "
+        "`SDI_PLATFORM_NAME=members`",
     ),
     Application("ffmpeg", "video.py", "unsharp, avgblur, convolution, transpose", debian=("ffmpeg",)),
     Application(

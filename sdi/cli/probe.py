@@ -19,7 +19,7 @@ ITEMS = 4096
 SOURCE = (
     b"__kernel void probe(__global uint *p, uint a) { p[get_global_id(0)] = a * (uint)get_global_id(0); }"
 )
-_NAME = {"clGetPlatformInfo": Number.PLATFORM_NAME, "clGetDeviceInfo": DeviceInfo.NAME}
+_OWN_EXTENSION = "cl_sdi_collectives"
 
 
 class ProbeFailed(Exception):
@@ -27,7 +27,7 @@ class ProbeFailed(Exception):
 
 
 class ProbedImage:
-    """The platform called "SDI" behind one loader."""
+    """The image's platform behind one loader; what it is called is the user's affair."""
 
     def __init__(self, loader: str) -> None:
         self._cl = ctypes.CDLL(loader)
@@ -48,26 +48,29 @@ class ProbedImage:
             raise ProbeFailed(f"{name} answers {status.value}")
         return c_void_p(made)
 
-    def _name(self, call: str, handle: c_void_p) -> str:
-        text = ctypes.create_string_buffer(1024)
-        self._call(call, handle, c_uint(_NAME[call]), c_size_t(len(text)), text, None)
+    def _text(self, call: str, handle: c_void_p, param: int) -> str:
+        text = ctypes.create_string_buffer(1 << 16)  # of extensions there may be many
+        self._call(call, handle, c_uint(param), c_size_t(len(text)), text, None)
         return text.value.decode(errors="replace")
 
     def _find_platform(self) -> c_void_p:
         found, count = (c_void_p * 32)(), c_uint(0)
         status = self._cl.clGetPlatformIDs(c_uint(32), found, byref(count))
         handles = [c_void_p(handle) for handle in found[: count.value]]
-        names = [self._name("clGetPlatformInfo", handle) for handle in handles]
-        if "SDI" not in names:
-            shown = ", ".join(names) or f"none (clGetPlatformIDs answers {status})"
-            raise ProbeFailed(f'no platform "SDI" behind this loader; platforms: {shown}')
-        return handles[names.index("SDI")]
+        names = []
+        for handle in handles:
+            extensions = self._text("clGetPlatformInfo", handle, Number.PLATFORM_EXTENSIONS)
+            if _OWN_EXTENSION in extensions.split():
+                return handle
+            names.append(self._text("clGetPlatformInfo", handle, Number.PLATFORM_NAME))
+        shown = ", ".join(names) or f"none (clGetPlatformIDs answers {status})"
+        raise ProbeFailed(f'no platform "SDI" behind this loader; platforms: {shown}')
 
     def first_device(self) -> tuple[c_void_p, str]:
         """The one device; starts the service."""
         device = c_void_p()
         self._call("clGetDeviceIDs", self._platform, c_uint64(DeviceType.ALL), c_uint(1), byref(device), None)
-        return device, self._name("clGetDeviceInfo", device)
+        return device, self._text("clGetDeviceInfo", device, DeviceInfo.NAME)
 
     def shared_virtual_memory(self, device: c_void_p) -> int:
         """``CL_DEVICE_SVM_CAPABILITIES``."""

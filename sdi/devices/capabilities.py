@@ -103,7 +103,8 @@ class Capabilities:
     bytes by parameter number, as this machine's driver gives them, for the parameters that the image combines
     or passes through.
     ``memory_nbytes``: this member's share of the device's memory.
-    ``platform_vendor``: of the platform that shows the device.
+    ``platform_vendor``, ``platform_name``, ``platform_version``: of the platform that shows the
+    device; of its version what follows OpenCL's.
     ``compares``: it has ``merge``.  ``is_host_memory``: its memory is the host's, so that short
     rows are copied to and from there as fast as anywhere.
     ``compiler``: all that the answers of its compiler depend on, such as its version.
@@ -125,6 +126,8 @@ class Capabilities:
     is_host_memory: bool = False
     formats: Mapping[tuple[int, int], int] = field(default_factory=dict)
     platform_vendor: str = ""
+    platform_name: str = ""
+    platform_version: str = ""
     compiler: str = ""
     node: int = 0
     is_near: bool = True

@@ -27,7 +27,13 @@ from sdi.service.vendors import Vendors, vendors_of
 from sdi.wire.layout import layout
 from sdi.wire.opencl import QUEUES, AtomicCapabilities, DeviceType, named_version, u32, u64, version
 from sdi.wire.opencl import DeviceInfo as Info
-from sdi.wire.records import FACT_IMAGE_FORMATS, FACT_PLATFORM_VENDOR, FORMAT_ENTRY
+from sdi.wire.records import (
+    FACT_IMAGE_FORMATS,
+    FACT_PLATFORM_NAME,
+    FACT_PLATFORM_VENDOR,
+    FACT_PLATFORM_VERSION,
+    FORMAT_ENTRY,
+)
 
 _FORMAT = layout(FORMAT_ENTRY)
 
@@ -112,7 +118,7 @@ def member_info(
     facts = device.capabilities
     told = vendors([facts])
     info = image_info([device], heap_nbytes, told, devices)
-    info[FACT_PLATFORM_VENDOR] = _text(vendors([each.capabilities for each in devices]).platform)
+    info |= _platform(vendors([each.capabilities for each in devices]))
     info[Info.NAME] = _text(told.name) if told.name else facts.info[Info.NAME]
     nbytes = min(facts.memory_nbytes, heap_nbytes)
     return info | dict.fromkeys((Info.MAX_MEM_ALLOC_SIZE, Info.GLOBAL_MEM_SIZE), u64(nbytes))
@@ -170,7 +176,7 @@ def image_info(
     info[Info.TYPE] = u64(types.pop() if len(types) == 1 else DeviceType.CPU)
     said = vendors if vendors is not None else vendors_of(facts)
     info[Info.VENDOR_ID] = u32(said.device_id)
-    info[FACT_PLATFORM_VENDOR] = _text(said.platform)
+    info |= _platform(said)
     if NVIDIA_QUERY in language.extensions:
         info |= _nvidia_attributes(known)
     for extension, params in _ATTRIBUTES.items():
@@ -240,6 +246,15 @@ def image_name(devices: Iterable[Device]) -> str:
     """ "SDI (4 x name)", or the kinds with their numbers where members differ."""
     kinds = Counter(device.capabilities.info[Info.NAME].rstrip(b"\0").decode() for device in devices)
     return "SDI (" + " + ".join(f"{number} x {name}" for name, number in kinds.items()) + ")"
+
+
+def _platform(told: Vendors) -> dict[int, bytes]:
+    """What the platform is asked for that depends on members and settings."""
+    return {
+        FACT_PLATFORM_VENDOR: _text(told.platform),
+        FACT_PLATFORM_NAME: _text(told.platform_name),
+        FACT_PLATFORM_VERSION: _text(f"OpenCL 3.0 {told.platform_version}"),
+    }
 
 
 def _number(data: bytes) -> int:

@@ -165,7 +165,7 @@ def begin(
         # Here, not at the top: the drivers behind these imports read the environment set above.
         from sdi.devices.discover import MemberSettings
         from sdi.service.facts import announce
-        from sdi.service.vendors import vendors_of
+        from sdi.service.vendors import OWN_PLATFORM, vendors_of
 
         image = open_image(
             MemberSettings(
@@ -191,6 +191,7 @@ def begin(
             platform=settings.platform_vendor,
             device=settings.device_vendor,
             name=settings.device_name or "",
+            platform_name=settings.platform_name or OWN_PLATFORM,
         )
         spill = _spill(settings, devices)
         shared = announce(

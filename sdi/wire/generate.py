@@ -92,7 +92,8 @@ def wire_header() -> str:
         lines.append(f"#define SDI_{name} UINT64_C({getattr(records, name):#x})")
     addresses = ", ".join(f"UINT64_C({address:#x})" for address in records.SHARED_ADDRESSES)
     lines.append(f"#define SDI_SHARED_ADDRESSES {addresses}")
-    facts = ("IMAGE_FORMATS", "PLATFORM_VENDOR", "NEXT_DEVICE", "FINE_IN_PLACE", "FINE_UPDATE")
+    of_platform = ("PLATFORM_VENDOR", "PLATFORM_NAME", "PLATFORM_VERSION")
+    facts = ("IMAGE_FORMATS", *of_platform, "NEXT_DEVICE", "FINE_IN_PLACE", "FINE_UPDATE")
     for name in (f"FACT_{fact}" for fact in facts):
         lines.append(f"#define SDI_{name} UINT32_C({getattr(records, name):#x})")
     enums = (

@@ -280,6 +280,10 @@ FACT_FINE_UPDATE = 0x80000005
 """u64: how those copies and the application's memory are kept coherent, if not by eager update (FineUpdate);
 of rolling update the bytes of a block, and how many may be written and not be taken yet (0: two for each
 region)."""
+FACT_PLATFORM_NAME = 0x80000006
+"""CL_PLATFORM_NAME, likewise."""
+FACT_PLATFORM_VERSION = 0x80000007
+"""CL_PLATFORM_VERSION, likewise."""
 FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(

@@ -68,6 +68,15 @@ def test_doctor_works_where_the_image_is_chosen_already() -> None:
     assert sdi("doctor", OCL_ICD_VENDORS=vendors).returncode == 0
 
 
+def test_doctor_and_devices_know_the_image_whatever_its_platform_is_called() -> None:
+    vendors = sdi("env", "--vendors").stdout.strip()
+    environ = {"OCL_ICD_VENDORS": vendors, "SDI_PLATFORM_NAME": "members"}
+    done = sdi("doctor", **environ)
+    assert done.returncode == 0, done.stdout
+    assert "SDI_PLATFORM_NAME" in done.stdout
+    assert sdi("devices", **environ).stdout == sdi("devices").stdout
+
+
 @pytest.mark.parametrize(
     ("environ", "broken", "words"),
     [

@@ -152,7 +152,7 @@ class Cl:
         num = ctypes.c_uint32()
         self.check(self.clGetPlatformIDs(8, found, ctypes.byref(num)))
         for platform in found[: num.value]:
-            if platform and self.text("clGetPlatformInfo", platform, 0x0902) == "SDI":
+            if platform and self.text("clGetPlatformInfo", platform, 0x0920) == "SDI":
                 return platform
         raise AssertionError("no SDI platform")
 

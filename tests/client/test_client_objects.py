@@ -43,9 +43,23 @@ def the_vendor_of_the_platform_is_the_services(cl: Cl) -> None:
     platform, device = cl.platform(), cl.device()
     assert cl.text("clGetPlatformInfo", platform, 0x0903) == "Fake vendor"
     assert cl.clGetPlatformInfo(platform, 0x0903, 11, (ctypes.c_char * 11)(), None) == -30
+    assert cl.text("clGetPlatformInfo", platform, 0x0902) == "SDI"
+    assert cl.text("clGetPlatformInfo", platform, 0x0901).startswith("OpenCL 3.0 sdi ")
     assert cl.number("clGetDeviceInfo", device, 0x4003) == 32
-    for private in (0x80000001, 0x80000002, 0x80000003):
+    for private in (0x80000001, 0x80000002, 0x80000003, 0x80000006, 0x80000007):
         assert cl.clGetDeviceInfo(device, private, 0, None, None) == -30
+
+
+def a_platform_that_has_another_name_is_called_as_the_service_says(cl: Cl) -> None:
+    environ = c_void_p.in_dll(ctypes.CDLL(None), "environ")  # that of C, which the client reads
+    platform = cl.platform()
+    assert environ.value
+    ctypes.CDLL(None).setenv(b"SDI_PLATFORM_NAME", b"", 1)
+    assert cl.text("clGetPlatformInfo", platform, 0x0902) == "SDI" and cl.records() == []
+    ctypes.CDLL(None).setenv(b"SDI_PLATFORM_NAME", b"members", 1)
+    assert cl.text("clGetPlatformInfo", platform, 0x0902) == "Fake platform"
+    assert cl.text("clGetPlatformInfo", platform, 0x0901) == "OpenCL 3.0 fake"
+    assert cl.clGetPlatformInfo(platform, 0x0902, 13, (ctypes.c_char * 13)(), None) == -30
 
 
 def the_device_answers_from_the_facts(cl: Cl) -> None:
@@ -346,6 +360,7 @@ def functions_are_found_by_name(cl: Cl) -> None:
 PROGRAMS = (
     a_program_that_asks_for_platforms_starts_no_service,
     the_vendor_of_the_platform_is_the_services,
+    a_platform_that_has_another_name_is_called_as_the_service_says,
     the_device_answers_from_the_facts,
     the_device_is_found_by_its_types_only,
     contexts_check_their_properties,

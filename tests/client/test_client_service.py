@@ -54,7 +54,9 @@ from sdi.wire.records import (
     FACT_FINE_UPDATE,
     FACT_IMAGE_FORMATS,
     FACT_NEXT_DEVICE,
+    FACT_PLATFORM_NAME,
     FACT_PLATFORM_VENDOR,
+    FACT_PLATFORM_VERSION,
     HEADER,
     HEAP_OFFSET,
     INFO_ENTRY,
@@ -107,6 +109,8 @@ FACTS: dict[int, bytes] = {
     0x105E: _u32(3 << 22),  # NUMERIC_VERSION
     0x4003: _u32(32),  # WARP_SIZE_NV
     FACT_PLATFORM_VENDOR: b"Fake vendor\0",
+    FACT_PLATFORM_NAME: b"Fake platform\0",
+    FACT_PLATFORM_VERSION: b"OpenCL 3.0 fake\0",
 }
 ALL_USES = 0xFFFFFF
 IMAGE_FACTS: dict[int, bytes] = {

@@ -45,6 +45,7 @@ class Platform:
     """One whose devices can't be listed."""
 
     name = "Broken"
+    extensions = "cl_khr_icd"
 
     def __init__(self, code: int) -> None:
         self._code = code

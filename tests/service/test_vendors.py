@@ -17,6 +17,7 @@ from sdi.devices.base import Device
 from sdi.devices.capabilities import CPU, GPU, Capabilities
 from sdi.devices.cuda.images import image_formats
 from sdi.devices.cuda.info import VENDOR, CudaAttributes, device_info, driver_version
+from sdi.devices.opencl.member import driver_devices
 from sdi.service.image_info import image_info, member_info
 from sdi.service.vendors import OWN_ID, Vendors, vendors_of
 from tests.image_runs import image_environ, plain_environ, run
@@ -35,7 +36,10 @@ def facts(found: CudaAttributes = H100) -> Capabilities:
     """What a CUDA member reports."""
     info = device_info(found)
     return Capabilities(
-        "gpu", GPU, VENDOR, "", "pci", 1 << 30, info, True, image_formats(), platform_vendor=VENDOR
+        *("gpu", GPU, VENDOR, "", "pci", 1 << 30, info, True, image_formats()),
+        platform_vendor=VENDOR,
+        platform_name="NVIDIA CUDA",
+        platform_version="CUDA 13.0",
     )
 
 
@@ -88,6 +92,32 @@ def test_the_device_has_the_images_name_the_members_or_any() -> None:
     assert found == b"SDI (1 x GPU + 1 x other)\0"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "name", "version"),
+    [
+        ("SDI", b"SDI\0", f"OpenCL 3.0 sdi {__version__}\0"),
+        ("members", b"NVIDIA CUDA\0", f"OpenCL 3.0 CUDA 13.0 (sdi {__version__})\0"),
+        ("NVIDIA CUDA", b"NVIDIA CUDA\0", f"OpenCL 3.0 CUDA 13.0 (sdi {__version__})\0"),
+        ("Some", b"Some\0", f"OpenCL 3.0 sdi {__version__}\0"),
+    ],
+)
+def test_the_platform_has_the_images_name_the_members_with_their_version_or_any(
+    wanted: str, name: bytes, version: str
+) -> None:
+    two = [facts(), facts(T4)]
+    answered = image(*two, vendors=vendors_of(two, platform_name=wanted))
+    assert (answered[0x80000006], answered[0x80000007]) == (name, version.encode())
+    own = replace(facts(), platform_version="")
+    answered = image(own, vendors=vendors_of([own], platform_name=wanted))
+    assert (answered[0x80000006], answered[0x80000007]) == (name, f"OpenCL 3.0 sdi {__version__}\0".encode())
+
+
+def test_members_of_several_platforms_have_no_name_of_one() -> None:
+    differing = [facts(), replace(facts(), platform_name="another")]
+    found = vendors_of(differing, platform_name="members")
+    assert (found.platform_name, found.platform_version) == ("SDI", f"sdi {__version__}")
+
+
 def test_members_that_are_devices_answer_for_themselves_but_for_what_programs_may_use() -> None:
     other = replace(facts(T4), kind=CPU, memory_nbytes=1 << 20, platform_vendor="another")
     poorer = replace(other, info={**other.info, 0x102B: b"other\0", 0x1030: b"cl_khr_fp64\0"}, formats={})
@@ -105,7 +135,9 @@ def test_members_that_are_devices_answer_for_themselves_but_for_what_programs_ma
         0x1016,
         0x80000001,
         0x80000002,
-    ):  # extensions, images, formats, the platform's vendor
+        0x80000006,
+        0x80000007,
+    ):  # extensions, images, formats, the platform's vendor, name and version
         assert first[param] == second[param], hex(param)
     assert first[0x80000002] == b"sdi\0"
     named = partial(vendors_of, name="Some GPU")
@@ -213,9 +245,25 @@ def test_an_image_of_cpus_is_of_their_vendor() -> None:
     assert found == ["SDI", *like_plain[1:], version, f"SDI (2 x {own})"]
     settings = {"SDI_PLATFORM_VENDOR": "one", "SDI_DEVICE_VENDOR": "two:0x3", "SDI_DEVICE_NAME": "members"}
     assert answers(image_environ(2, **settings)) == ["SDI", "one", "two", 3, version, own]
+    (platform,) = {each.platform for each in driver_devices() if each.name == own}
+    assert answers(image_environ(2, SDI_PLATFORM_NAME="members"))[0] == platform
 
 
-@pytest.mark.parametrize("asked", ["name", "vendor"])
+def test_pyopencl_finds_the_version_of_pocl_behind_its_name() -> None:
+    if not any(each.platform == "Portable Computing Language" for each in driver_devices()):
+        pytest.skip("PoCL is not installed")
+    ask = (
+        "import pyopencl as cl; from pyopencl.characterize import *; p = cl.get_platforms()[0];"
+        " print(get_pocl_version(p), has_coarse_grain_buffer_svm(p.get_devices()[0]))"
+    )
+    plain, found = (
+        run([sys.executable, "-W", "error", "-c", ask], environ, 60.0)
+        for environ in (plain_environ(), image_environ(2, SDI_PLATFORM_NAME="members"))
+    )
+    assert found.stdout == plain.stdout != "", found.describe()
+
+
+@pytest.mark.parametrize("asked", ["name", "version", "vendor"])
 def test_a_program_that_lists_platforms_starts_a_service_only_for_the_vendor(asked: str) -> None:
     code = f"import pyopencl as cl; print([p.{asked} for p in cl.get_platforms()])"
     ended = run([sys.executable, "-c", code], image_environ(2, SDI_LOG="debug"), 60.0)

@@ -1,8 +1,10 @@
-/* The platform: known without a service (but its vendor), valid in every process. */
+/* The platform: known without a service (but its vendor, and another name), valid in every process. */
 #include "objects/event.h"
 
 #define EXTENSIONS "cl_khr_icd cl_sdi_collectives"
 #define UNKNOWN_VENDOR "sdi"
+#define OWN_NAME "SDI"
+#define OWN_VERSION "OpenCL 3.0 sdi " SDI_VERSION
 #define EXPORTED __attribute__((visibility("default")))
 
 EXPORTED cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret);
@@ -27,13 +29,19 @@ cl_int sdi_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms, cl_u
     return CL_SUCCESS;
 }
 
-/* The members', so the one question about the platform that starts the service; sdi's where there is no image. */
-static cl_int vendor(size_t size, void *value, size_t *size_ret)
+/* What the service says, which is started for it; `otherwise` where there is no image. */
+static cl_int from_service(cl_uint fact, const char *otherwise, size_t size, void *value, size_t *size_ret)
 {
     size_t nbytes;
-    const void *found = !sdi_hidden() && sdi_session_start() ? sdi_fact(0, SDI_FACT_PLATFORM_VENDOR, &nbytes) : NULL;
-    return found ? sdi_answer(found, nbytes, size, value, size_ret)
-                 : sdi_answer_text(UNKNOWN_VENDOR, size, value, size_ret);
+    const void *found = !sdi_hidden() && sdi_session_start() ? sdi_fact(0, fact, &nbytes) : NULL;
+    return found ? sdi_answer(found, nbytes, size, value, size_ret) : sdi_answer_text(otherwise, size, value, size_ret);
+}
+
+/* Whether another name is wanted, which the service knows: the members', perhaps. */
+static bool has_other_name(void)
+{
+    const char *wanted = secure_getenv("SDI_PLATFORM_NAME");
+    return wanted && wanted[0];
 }
 
 cl_int sdi_clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret)
@@ -45,11 +53,13 @@ cl_int sdi_clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size
     case CL_PLATFORM_PROFILE:
         return sdi_answer_text("FULL_PROFILE", size, value, size_ret);
     case CL_PLATFORM_VERSION:
-        return sdi_answer_text("OpenCL 3.0 sdi " SDI_VERSION, size, value, size_ret);
+        return has_other_name() ? from_service(SDI_FACT_PLATFORM_VERSION, OWN_VERSION, size, value, size_ret)
+                                : sdi_answer_text(OWN_VERSION, size, value, size_ret);
     case CL_PLATFORM_NAME:
-        return sdi_answer_text("SDI", size, value, size_ret);
-    case CL_PLATFORM_VENDOR:
-        return vendor(size, value, size_ret);
+        return has_other_name() ? from_service(SDI_FACT_PLATFORM_NAME, OWN_NAME, size, value, size_ret)
+                                : sdi_answer_text(OWN_NAME, size, value, size_ret);
+    case CL_PLATFORM_VENDOR: /* the members' */
+        return from_service(SDI_FACT_PLATFORM_VENDOR, UNKNOWN_VENDOR, size, value, size_ret);
     case CL_PLATFORM_EXTENSIONS:
         return sdi_answer_text(EXTENSIONS, size, value, size_ret);
     case CL_PLATFORM_ICD_SUFFIX_KHR:
@@ -121,7 +131,11 @@ cl_int clIcdGetPlatformIDsKHR(cl_uint num_entries, cl_platform_id *platforms, cl
  * Applications come through the dispatch table. */
 cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint param, size_t size, void *value, size_t *size_ret)
 {
-    if (param == CL_PLATFORM_VENDOR && sdi_is_platform_id(platform) && !sdi_session.running)
-        return sdi_answer_text(UNKNOWN_VENDOR, size, value, size_ret);
+    if (sdi_is_platform_id(platform) && !sdi_session.running) {
+        if (param == CL_PLATFORM_VENDOR)
+            return sdi_answer_text(UNKNOWN_VENDOR, size, value, size_ret);
+        if (param == CL_PLATFORM_NAME || param == CL_PLATFORM_VERSION)
+            return sdi_answer_text(param == CL_PLATFORM_NAME ? OWN_NAME : OWN_VERSION, size, value, size_ret);
+    }
     return sdi_clGetPlatformInfo(platform, param, size, value, size_ret);
 }

@@ -18,8 +18,8 @@ _EXTENSIONS = (
     "cl_khr_int64_extended_atomics cl_khr_fp64 cl_khr_3d_image_writes "
     "cl_nv_device_attribute_query cl_nv_pragma_unroll"
 )
-VENDOR = "NVIDIA Corporation"
-"""As NVIDIA's OpenCL says of its devices and its platform."""
+VENDOR, PLATFORM = "NVIDIA Corporation", "NVIDIA CUDA"
+"""As NVIDIA's OpenCL says of its devices and its platform, and what that is called."""
 _FLOAT = sum(FpConfig) - FpConfig.CORRECTLY_ROUNDED_DIVIDE_SQRT  # that is on request
 _PARAMETERS_NBYTES = 4352  # of 32,764 that GPUs from compute capability 7.0 on take
 # Sizes in pixels: 2D, 3D, of a buffer, layers.  Those of the vendor's OpenCL.

@@ -34,7 +34,7 @@ from sdi.devices.cuda.driver import MAX_PITCH, drv
 from sdi.devices.cuda.fetch import ROWS_KERNEL, is_fetched
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.images import CudaImage, image_formats
-from sdi.devices.cuda.info import VENDOR
+from sdi.devices.cuda.info import PLATFORM, VENDOR
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer, DeviceMemory, OwnHostMemory, check_range
@@ -79,6 +79,7 @@ class CudaDevice:
             formats=image_formats(),
             has_linear_images=True,
             platform_vendor=VENDOR,
+            platform_name=PLATFORM,
             compiler=nvidia_name(),
         )
         self.gpu: Final = gpu

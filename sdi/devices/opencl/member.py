@@ -56,8 +56,8 @@ from sdi.region import Region
 from sdi.wire.opencl import DeviceInfo, DeviceType
 
 _log = logging.getLogger(__name__)
-OWN_PLATFORM = "SDI"
-"""Name of the image's own platform, which is never a member."""
+OWN_EXTENSION = "cl_sdi_collectives"
+"""Of the image's own platform, which is never a member; its name may be any."""
 
 _HANDLES = frozenset({DeviceInfo.PLATFORM, DeviceInfo.PARENT_DEVICE})
 """They mean nothing elsewhere."""
@@ -85,6 +85,7 @@ class DriverDevice:
     info: Mapping[int, bytes] = field(repr=False)
     handle: cl.Device = field(repr=False, compare=False)
     platform_vendor: str = ""
+    platform_version: str = ""
     compiler: str = ""
     node: int = 0
 
@@ -98,7 +99,7 @@ def driver_devices() -> list[DriverDevice]:
         _tell("the loader's platforms", cause)
         return []
     for platform in platforms:
-        if platform.name == OWN_PLATFORM:
+        if OWN_EXTENSION in platform.extensions.split():
             continue
         try:
             handles = platform.get_devices()
@@ -132,6 +133,7 @@ def driver_devices() -> list[DriverDevice]:
                     info,
                     handle,
                     platform.vendor.strip(),
+                    platform.version.partition(" ")[2].partition(" ")[2].strip(),
                     compiler,
                 )
             )
@@ -175,6 +177,8 @@ class OpenCLDevice:
             has_linear_images=self.shared.are_views,
             maps_host=self.shared.is_in_place,
             platform_vendor=device.platform_vendor,
+            platform_name=device.platform.strip(),
+            platform_version=device.platform_version,
             compiler=device.compiler,
         )
         self._device: Final = device.handle
