@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sdi.cli.counters import SessionCounts, merged, races, replayed
+from sdi.cli.counters import SessionCounts, merged, races, replayed, unfinished
 from sdi.cli.doctor import Finding
 from sdi.cli.loaders import LoaderWatch
 from sdi.cli.run import SERVICE_PATIENCE_S, counters_in, run_counted
@@ -81,6 +81,11 @@ def _findings(counters: SessionCounts) -> Iterator[Finding]:
     if counters.members_lost:
         text = f"{counters.members_lost} lost, with {size(counters.lost_nbytes)} that were nowhere else"
         yield Finding("FAIL", "members", text, "leave it out with SDI_DEVICES; see sdi doctor")
+    if said := unfinished(counters):
+        fix = "does it succeed without sdi?  If not, a kernel may store outside of its buffers"
+        yield Finding("FAIL", "service", said, fix)
+        if not counters.courses:
+            return
     kernels = counters.kernels
     split = sum(kernel.launches_split for kernel in kernels.values())
     total = split + sum(kernel.launches_whole for kernel in kernels.values())

@@ -86,6 +86,8 @@ class SessionCounts:
 
     ``races``: how often each was seen.  ``courses``: of each session, by what the verdict goes.
     ``failures``: what builds and commands that failed said.
+    ``unfinished``: the signals that ended services which did not finish, "": not known; what these counted is
+    lost, and their courses are not in ``courses``.
     ``lost_nbytes``: what members alone had that were lost.
     ``host_compared_nbytes``, ``host_copied_nbytes``: of memory of the application that buffers use;
     ``host_faults``: page faults in fine-grained memory, until all were answered in ``host_faults_ns``.
@@ -124,12 +126,14 @@ class SessionCounts:
     network: Mapping[tuple[int, int], Sent] = field(default_factory=dict)
     records: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     courses: tuple[Course, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
     @staticmethod
     def from_json(text: str) -> SessionCounts:
         """Read what the service wrote.  Raises CountersError."""
         try:
             data = json.loads(text)
+            is_finished = bool(data.get("finished", True))
             return SessionCounts(
                 members=int(data["members"]),
                 kernels={str(name): _kernel(entry) for name, entry in data["kernels"].items()},
@@ -141,7 +145,8 @@ class SessionCounts:
                     for race in data["races"]
                 },
                 failures=tuple(map(str, data["failures"])),
-                courses=(Course.from_json(text),),
+                courses=(Course.from_json(text),) if is_finished else (),
+                unfinished=() if is_finished else ("",),
                 records={
                     str(op): {str(why): int(count) for why, count in whys.items()}
                     for op, whys in data.get("records", {}).items()
@@ -217,13 +222,34 @@ def merged(sessions: Sequence[SessionCounts]) -> SessionCounts:
     courses = tuple(course for session in sessions for course in session.courses)
     failures = tuple(failure for session in sessions for failure in session.failures)
     return SessionCounts(
-        members, kernels, moved, races, failures, **sums, network=network, records=records, courses=courses
+        *(members, kernels, moved, races, failures),
+        **sums,
+        network=network,
+        records=records,
+        courses=courses,
+        unfinished=tuple(signal for session in sessions for signal in session.unfinished),
     )
+
+
+def unfinished(counters: SessionCounts) -> str:
+    """A sentence on services that did not finish; "" where all did."""
+    count, total = len(counters.unfinished), len(counters.unfinished) + len(counters.courses)
+    if not count:
+        return ""
+    signals = ", ".join(dict.fromkeys(filter(None, counters.unfinished)))
+    how = f" ({signals})" if signals else ""
+    if total == 1:
+        return f"the service did not finish{how}: its counters are lost"
+    return f"{count} of {total} services did not finish{how}: what these counted is lost"
 
 
 def report(counters: SessionCounts) -> str:
     """The table for people; no newline at its end."""
     lines = [f"sdi: {counters.members} member{'s' * (counters.members != 1)}"]
+    if lost := unfinished(counters):
+        lines.append(lost)
+        if not counters.courses:
+            return "\n".join(lines)
     if counters.kernels:
         rows = [("kernel", "split", "whole", "members", "groups on each member", "")]
         for name, kernel in counters.kernels.items():
@@ -236,7 +262,7 @@ def report(counters: SessionCounts) -> str:
             rows.append((name, *counts, "; ".join(notes)))
         lines += table(rows, right={1, 2})
     else:
-        lines.append("no kernel was launched")
+        lines.append("no kernel was launched" + " by the others" * bool(lost))
     moved = counters.bytes_moved
     lines.append(
         f"moved: {size(moved.host_to_member)} host to members, {size(moved.member_to_host)} members to host, "
@@ -298,7 +324,7 @@ def report(counters: SessionCounts) -> str:
     if len(counters.failures) > _FAILURES_SHOWN:
         lines.append(f"and {len(counters.failures) - _FAILURES_SHOWN} more failed")
     if said := verdict(counters.courses):
-        lines.append(f"verdict: {said}")
+        lines.append(f"verdict: {'of the others: ' * bool(lost)}{said}")
     return "\n".join(lines)
 
 
@@ -318,7 +344,7 @@ def races(counters: SessionCounts) -> list[str]:
 def explanation(counters: SessionCounts) -> str:
     """How and why each kernel's last launch was split; no newline at its end."""
     lines = [line for kernel in counters.kernels.values() for line in kernel.explained]
-    return "\n".join(lines) or "sdi: no kernel was launched"
+    return "\n".join(lines) or f"sdi: {unfinished(counters) or 'no kernel was launched'}"
 
 
 def table(rows: Sequence[Sequence[str]], right: set[int] | None = None) -> list[str]:

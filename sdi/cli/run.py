@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -145,14 +146,26 @@ def run_counted(
 
 
 def counters_in(folder: Path) -> list[SessionCounts]:
-    """What services wrote there; of what is damaged stderr tells."""
+    """What services wrote there, and what ended others; of what is damaged stderr tells."""
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append(SessionCounts.from_json(path.read_text()))
+            counters = SessionCounts.from_json(path.read_text())
+            if counters.unfinished:
+                counters = replace(counters, unfinished=(_signal_of(path.stem),))
+            found.append(counters)
         except CountersError as error:
             print(f"sdi: {path.name}: {error}", file=sys.stderr)
     return found
+
+
+def _signal_of(pid: str) -> str:
+    """The signal that ended a service, as far as this process can know; "": none did."""
+    with contextlib.suppress(ChildProcessError, ValueError):  # somebody else's; without a name
+        ended = os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is not None and ended.si_code in {os.CLD_KILLED, os.CLD_DUMPED}:
+            return signal.Signals(ended.si_status).name
+    return ""
 
 
 def _run_watched(

@@ -97,6 +97,7 @@ def main(arguments: list[str]) -> int:
     session = begin(commands, notices, room_of(arguments[2:]), settings, _image)
     if session is None:
         return 1
+    session.page.tell_signals()
     # What is there now stays: to look through it for cycles, over and over, takes a tenth of a launch.
     gc.freeze()
     gc.enable()
@@ -237,6 +238,7 @@ def begin(
         )
     except Exception:
         _log.exception("the session could not start")
+        shared[1].end()
         return None
     _write_counters(session.counters, settings.stats, finished=False)
     return session

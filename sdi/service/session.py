@@ -101,6 +101,7 @@ class Session:
         self._arena, page = (
             announce(commands, devices, is_image=is_image, pooled=pooled) if shared is None else shared
         )
+        self.page = page
         self._turns = Turns(self.polling, page.wake, recorder)
         self.post = post = self._turns.post
         self._notices = Notices(notices, post)
@@ -196,6 +197,7 @@ class Session:
                 self._wait()
                 self._turns.begin_with([self._receive])
         finally:
+            self.page.end()
             self.polling.idle()
 
     def _wait(self) -> None:
@@ -351,5 +353,6 @@ class Session:
 
     def _end(self) -> None:
         """End the session: the application finds the service gone, and all that it waits for fails."""
+        self.page.end()
         with suppress(OSError):  # the application has gone already
             self._commands.shutdown(socket.SHUT_RDWR)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from contextlib import suppress
 
+from sdi.service.watch import LIBRARY
 from sdi.vmem.arena import Arena
 from sdi.wire.layout import layout, offset_of
 from sdi.wire.opencl import ExecutionStatus
 from sdi.wire.records import (
     ARENA_HEADER,
+    ENDED_BY_ITSELF,
     MAGIC,
     NUM_SLOTS,
     PROTOCOL_VERSION,
@@ -24,6 +27,7 @@ _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAKE = 1
 _ALL = 2**31 - 1
 _EPOCH_OFFSET = offset_of(ARENA_HEADER, "epoch")
+_ENDED_OFFSET = offset_of(ARENA_HEADER, "ended")
 _RESTING_OFFSET = offset_of(ARENA_HEADER, "resting_nbytes")
 _TAKEN = offset_of(ARENA_HEADER, "taken_nbytes") // 8
 _WORDS, _STATUSES = SLOT_NBYTES // 8, SLOT_NBYTES // 4
@@ -44,7 +48,7 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 4)
+        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 6)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
         self._statuses = slots.cast("i")
@@ -52,12 +56,22 @@ class StatusPage:
         self._taken = arena.view(0, 64).cast("Q")
         self._staging = arena.view(STAGING_OFFSET, STAGING_NBYTES)
         self._address = ctypes.c_void_p(arena.address + _EPOCH_OFFSET)
+        self._ended_address = ctypes.c_void_p(arena.address + _ENDED_OFFSET)
         self._number = _FUTEX_NUMBERS[platform.machine()]
         self._dirty = False
 
     def rest(self, nbytes: int) -> None:
         """While no command is under way nothing is done with the bytes of buffers of at most this size."""
         self._taken[_RESTING_OFFSET // 8] = nbytes
+
+    def end(self) -> None:
+        """The service ends as it was asked to, or has said why.  Any thread."""
+        self._epochs[_ENDED_OFFSET // 4] = ENDED_BY_ITSELF
+
+    def tell_signals(self) -> None:
+        """The client knows what signal ends this process from now on, which serves nobody else."""
+        with suppress(OSError, AttributeError):  # it goes without; ``service/watch.py`` warns
+            ctypes.CDLL(str(LIBRARY)).sdi_tell_signals(self._ended_address)
 
     def submitted(self, slot: int, now_ns: int) -> None:
         """The command is on its way.  Nobody waits for that, so nobody is woken."""

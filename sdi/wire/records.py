@@ -60,7 +60,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 15
+PROTOCOL_VERSION = 16
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -288,10 +288,13 @@ FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
     "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes;"
-    " u64 resting_nbytes"
+    " u64 resting_nbytes; u32 ended; u32 reserved"
 )
 """``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command is
-under way nothing is done with the bytes of buffers of at most this size in the arena."""
+under way nothing is done with the bytes of buffers of at most this size in the arena.  ``ended``: the signal
+that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet."""
+ENDED_BY_ITSELF = 1 << 16
+"""The service ends as it was asked to, or has said why."""
 RING = fields("u64 head; u64 unused_head[7]; u64 tail; u64 unused_tail[7]; u32 asleep; u32 unused_asleep[15]")
 """Of the ring, whose bytes are at ``RING_BYTES_OFFSET``: how many the client has written (``head``), and the
 service has read (``tail``), in all.  ``asleep``: the service does not look; who sets that to 0 wakes it."""

@@ -1,6 +1,7 @@
 """Counters are read, added up and shown."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from sdi.cli.counters import (
     merged,
     report,
     size,
+    unfinished,
 )
 
 WRITTEN = {
@@ -157,6 +159,24 @@ def test_the_last_explanation_of_each_kernel_is_shown() -> None:
         explanation(merged([first, SessionCounts.from_json(json.dumps(WRITTEN))])) == "kernel step\n  cut 2"
     )
     assert explanation(SessionCounts.from_json(json.dumps(WRITTEN))) == "sdi: no kernel was launched"
+
+
+def test_what_did_not_finish_is_lost_and_not_nothing() -> None:
+    whole = SessionCounts.from_json(json.dumps(WRITTEN | {"finished": True}))
+    lost = SessionCounts.from_json(json.dumps(WRITTEN | {"finished": False, "kernels": {}}))
+    lost = replace(lost, bytes_moved=MovedCounts(0, 0, 0, 0))
+    assert report(whole) == report(SessionCounts.from_json(json.dumps(WRITTEN)))
+    assert report(lost) == "sdi: 2 members\nthe service did not finish: its counters are lost"
+    assert explanation(lost) == "sdi: the service did not finish: its counters are lost"
+    killed = replace(lost, unfinished=("SIGKILL",))
+    assert report(killed).splitlines()[1] == "the service did not finish (SIGKILL): its counters are lost"
+    lines = report(merged([whole, killed, lost])).splitlines()
+    assert lines[1] == "2 of 3 services did not finish (SIGKILL): what these counted is lost"
+    assert lines[2:-1] == report(whole).splitlines()[1:-1]
+    assert lines[-1].startswith("verdict: of the others: split 10 of 13 launches ")
+    idle = SessionCounts.from_json(json.dumps(WRITTEN | {"kernels": {}}))
+    assert "no kernel was launched by the others" in report(merged([idle, lost])).splitlines()
+    assert unfinished(idle) == ""
 
 
 def test_sizes_are_for_people() -> None:

@@ -1,5 +1,6 @@
 """``sdi doctor`` and ``sdi devices`` on the installed package: ok, or what is broken and a fix."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,12 +12,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from sdi.cli import doctor
+from sdi.cli import application, doctor
+from sdi.cli.counters import SessionCounts, merged
 from sdi.cli.devices import shared_virtual_memory, spans
 from sdi.cluster.start import RankPlace
 from sdi.devices import discover
 from sdi.devices.capabilities import CPU, GPU
 from sdi.settings import FineGrain, Update
+from tests.cli.test_counters import WRITTEN
 
 SDI = [sys.executable, "-m", "sdi.cli"]
 
@@ -293,6 +296,16 @@ def test_doctor_says_what_an_application_used_lacked_and_how_it_ended() -> None:
     assert lines["kernels"].startswith("count ran whole 1 times: line 2: updates global memory atomically")
     assert "fix: give each work-group a result of its own" in done.stdout
     assert lines["verdict"].startswith("ran on one device: ")
+
+
+def test_doctor_says_that_a_service_did_not_finish() -> None:
+    def found(*sessions: SessionCounts) -> list[tuple[str, str]]:
+        return [(finding.state, finding.what) for finding in application._findings(merged(sessions))]
+
+    whole = SessionCounts.from_json(json.dumps(WRITTEN))
+    lost = SessionCounts.from_json(json.dumps(WRITTEN | {"finished": False, "kernels": {}}))
+    assert found(lost) == [("FAIL", "service")]
+    assert found(whole, lost) == [("FAIL", "service"), *found(whole)]
 
 
 def test_doctor_says_why_an_application_did_not_use_the_image() -> None:

@@ -113,6 +113,55 @@ def test_launches_by_address_are_counted(tmp_path: Path) -> None:
     assert launched["sl_tree"] == 3
 
 
+ASTRAY = """
+    import resource
+    import numpy as np
+    import pyopencl as cl
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    context = cl.Context(cl.get_platforms()[0].get_devices())
+    queue = cl.CommandQueue(context)
+    program = cl.Program(context, '''
+        __kernel void near(__global int *p) { p[get_global_id(0)] = 1; }
+        __kernel void astray(__global int *p, ulong far) { p[get_global_id(0) + far] = 1; }
+    ''').build()
+    p = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
+    program.near(queue, (1024,), (64,), p)
+    queue.finish()
+    program.astray(queue, (1024,), (64,), p, np.uint64(1 << 44))
+    try:
+        queue.finish()
+    except cl.Error as error:
+        print(error.code)
+"""
+
+
+@pytest.mark.parametrize("ready", ["ready", "started"])
+def test_a_kernel_that_ends_the_service_is_told_of_and_that_the_counters_are_lost(ready: str) -> None:
+    environ = {**os.environ, "PYOPENCL_NO_CACHE": "1", "PYTHONWARNINGS": "ignore"}
+    if ready == "started":
+        environ["SDI_PYTHON"] = sys.executable
+    command = [*SDI, "run", "-n", "2", "--devices", "cpu", "--stats", "--explain", "--", sys.executable, "-c"]
+    done = subprocess.run(
+        [*command, textwrap.dedent(ASTRAY)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "-5\n", done.stderr
+    assert [line for line in done.stderr.splitlines() if "service" in line or line.startswith("sdi: ")] == [
+        "sdi: the service was ended by SIGSEGV, perhaps by a kernel that stores outside of its buffers, or "
+        "by a driver; all calls of this program fail from now on",
+        "sdi: the service did not finish (SIGSEGV): its counters are lost",
+        "sdi: 2 members",
+        "the service did not finish (SIGSEGV): its counters are lost",
+    ]
+    assert not [
+        line for line in done.stderr.splitlines() if line.startswith(("no kernel", "moved", "verdict"))
+    ]
+
+
 def test_a_race_is_named_with_its_kernel_argument_and_line() -> None:
     said = "stored to the same place in one launch of"
     assert [line for line in stats("always") if line.startswith("races: ")] == [

@@ -89,7 +89,7 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
     if module.startswith("test_client_svm") and name not in test_client_svm.WITHOUT:
         env["SDI_FAKE_SVM"] = hex(test_client_svm.ADDRESS)
         env["SDI_FAKE_SVM_KINDS"] = "3" if name in test_client_svm.FINE else "1"
-    errors = ""
+    errors = test_client_session.SAID.get(name, "")
     if module == test_client_svm_lazy.__name__.rpartition(".")[2]:
         if name not in test_client_svm_lazy.WITHOUT_FAULTS and not answers_faults():
             pytest.skip("this process may not answer its own page faults (userfaultfd)")
@@ -98,7 +98,7 @@ def test_program(module: str, name: str, sanitize: bool, tmp_path: Path) -> None
             pytest.skip("every process may answer its own page faults here")
         update = {program.__name__: said for program, said in test_client_svm_lazy.UPDATES.items()}[name]
         env["SDI_FAKE_SVM_UPDATE"] = ",".join(map(str, update))
-        errors = test_client_svm_lazy.REFUSED * (name in test_client_svm_lazy.REFUSED_IN)
+        errors += test_client_svm_lazy.REFUSED * (name in test_client_svm_lazy.REFUSED_IN)
     if module in ("test_client_svm_fine", "test_client_svm_lazy"):
         env["SDI_FAKE_SVM_KINDS"] = "3"
         env["SDI_FAKE_TYPE"] = "4"  # whose members have copies
@@ -185,11 +185,11 @@ def test_a_python_that_others_can_put_there_is_passed_over(foreign: str, tmp_pat
 # -- other programs -----------------------------------------------------------------------------------
 
 
-def test_the_library_exports_four_functions_and_needs_only_libc() -> None:
+def test_the_library_exports_five_functions_and_needs_only_libc() -> None:
     listed = run(["nm", "-D", "--defined-only", str(library(False))], dict(os.environ)).stdout
     names = {line.split()[-1] for line in listed.splitlines()}
     loaders = {"clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR", "clGetPlatformInfo"}
-    assert names == loaders | {"sdi_watch_client"}
+    assert names == loaders | {"sdi_watch_client", "sdi_tell_signals"}
     dynamic = run(["readelf", "-d", str(library(False))], dict(os.environ)).stdout
     assert [line.split("[")[1] for line in dynamic.splitlines() if "NEEDED" in line] == ["libc.so.6]"]
     assert "NODELETE" in dynamic and "SYMBOLIC" in dynamic

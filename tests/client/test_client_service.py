@@ -5,7 +5,7 @@ commands are real; kernels do what their names say:
 
 * ``add...``: adds the first 4-byte VALUE to every int of its first buffer, from its offset on;
 * ``hold...``: runs until a kernel named ``let_go...`` does; ``fail...``: ends with CL_OUT_OF_RESOURCES;
-* ``die...``: the service ends without a word; any other: nothing.
+* ``die...``: the service ends without a word, or ``die_by_a_signal``, or ``die_as_said``; any other: nothing.
 
 Programs (an object is its source): ``#error`` in the source fails the build with a log, ``-bad`` in the
 options is an invalid option, ``wait for a fill`` delays the reply until a FILL has come.  Transfers of 1 MiB
@@ -30,6 +30,7 @@ import math
 import mmap
 import os
 import re
+import signal
 import socket
 import struct
 import sys
@@ -50,6 +51,7 @@ from sdi.wire.records import (
     BUILD_REPLY,
     COMMAND,
     COMMANDS,
+    ENDED_BY_ITSELF,
     FACT_FINE_IN_PLACE,
     FACT_FINE_UPDATE,
     FACT_IMAGE_FORMATS,
@@ -272,8 +274,9 @@ class Service:
         # By one store each: packing begins with zeros, which would tell that a command is complete.
         self.statuses = memoryview(self.arena).cast("i")
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
+        self.ended = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "ended"))
         self.taken = ctypes.c_uint64.from_buffer(self.arena, offset_of(ARENA_HEADER, "taken_nbytes"))
-        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 4)
+        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 6)
         self.has_ring = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "has_ring"))
         self.head, self.tail, self.asleep = (
             kind.from_buffer(self.arena, RING_OFFSET + offset_of(RING, name))
@@ -597,6 +600,7 @@ class Service:
     def launch(self, node: Node, name: str, given: list[tuple[ArgumentKind, bytes]]) -> int | None:
         """Run a kernel by its name."""
         if name.startswith("die"):
+            self.ended.value = {"die_by_a_signal": signal.SIGBUS, "die_as_said": ENDED_BY_ITSELF}.get(name, 0)
             os._exit(0)
         if name.startswith("fail"):
             for other in self.pending.values():

@@ -13,12 +13,21 @@ from tests.client.test_client_binding import ADD, COPY_HOST_PTR, READ, SUBMITTED
 from tests.client.test_client_events import NAMED, Calls, marker
 
 OUT_OF_RESOURCES = -5
-DYING = NAMED + "kernel void die() {}"
+DYING = NAMED + "kernel void die() {} kernel void die_by_a_signal() {} kernel void die_as_said() {}"
+AFTER = "; all calls of this program fail from now on\n"
+UNNAMED = (
+    "sdi: the service has ended and did not say why: it was killed, perhaps for want of memory, or a kernel "
+    f"or a driver ended it{AFTER}"
+)
+NAMED_SIGNAL = (
+    "sdi: the service was ended by SIGBUS, perhaps by a kernel that stores outside of its buffers, or by "
+    f"a driver{AFTER}"
+)
 
 
-def die(cl: Cl, context: int) -> None:
+def die(cl: Cl, context: int, how: str = "die") -> None:
     """The service ends."""
-    cl.check(cl.clEnqueueTask(cl.queue(context), cl.kernel(cl.program(context, DYING), "die"), 0, None, None))
+    cl.check(cl.clEnqueueTask(cl.queue(context), cl.kernel(cl.program(context, DYING), how), 0, None, None))
 
 
 def a_dead_service_fails_what_is_pending(cl: Cl) -> None:
@@ -82,6 +91,27 @@ def polling_notices_a_dead_service(cl: Cl) -> None:
     event = marker(cl, cl.queue(context), cl.user_event(context))
     die(cl, context)
     until(lambda: cl.status(event) == OUT_OF_RESOURCES)
+
+
+def a_service_that_a_signal_ended_is_explained(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    die(cl, context, "die_by_a_signal")
+    for _ in range(2):
+        assert cl.clFinish(queue) == OUT_OF_RESOURCES
+
+
+def a_service_that_has_said_why_it_ends_is_not(cl: Cl) -> None:
+    context = cl.context()
+    queue = cl.queue(context)
+    die(cl, context, "die_as_said")
+    assert cl.clFinish(queue) == OUT_OF_RESOURCES
+
+
+def nothing_is_said_where_the_application_closes_what_is_not_its_own(cl: Cl) -> None:
+    queue = cl.queue(cl.context())
+    os.closerange(3, 1024)
+    assert cl.clFinish(queue) == OUT_OF_RESOURCES
 
 
 def a_build_ends_with_its_service(cl: Cl) -> None:
@@ -342,9 +372,24 @@ def exit_may_come_while_a_thread_waits(cl: Cl) -> None:
 # The sanitizers' allocator may be locked by another thread at the moment of a fork: the child hangs in it.
 NOT_SANITIZED = frozenset({"forks_may_come_while_threads_are_busy"})
 
+SAID = {
+    "a_dead_service_fails_what_is_pending": UNNAMED,
+    "polling_notices_a_dead_service": UNNAMED,
+    "a_build_ends_with_its_service": UNNAMED,
+    "transfers_in_flight_end_with_their_service": UNNAMED,
+    "contexts_hear_that_the_service_has_ended": UNNAMED,
+    "a_dead_service_refuses_them": UNNAMED,
+    "faults_are_answered_when_the_service_is_gone": UNNAMED,
+    "a_service_that_a_signal_ended_is_explained": NAMED_SIGNAL,
+}
+"""What programs whose service ends find on stderr."""
+
 PROGRAMS = (
     a_dead_service_fails_what_is_pending,
     polling_notices_a_dead_service,
+    a_service_that_a_signal_ended_is_explained,
+    a_service_that_has_said_why_it_ends_is_not,
+    nothing_is_said_where_the_application_closes_what_is_not_its_own,
     a_build_ends_with_its_service,
     transfers_in_flight_end_with_their_service,
     children_of_a_fork_start_anew,

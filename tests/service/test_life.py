@@ -157,6 +157,10 @@ def test_an_application_outlives_its_service(tmp_path: Path, members: int) -> No
     assert lines[0] == "waiter woke", result.describe()
     assert lines[1:5] == ["-5"] * 4, result.describe()
     assert "lives" in result.stdout
+    said = [line for line in result.stderr.splitlines() if line.startswith("sdi: ")]
+    assert len(said) == 1 and said[0].startswith(
+        "sdi: the service has ended and did not say why: it was killed"
+    )
 
 
 def other_python() -> str | None:

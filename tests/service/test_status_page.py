@@ -11,7 +11,7 @@ import pytest
 from sdi.service.status_page import StatusPage
 from sdi.vmem.arena import Arena
 from sdi.wire.layout import offset_of
-from sdi.wire.records import ARENA_HEADER, HEAP_OFFSET, SLOT, SLOT_NBYTES, SLOTS_OFFSET
+from sdi.wire.records import ARENA_HEADER, ENDED_BY_ITSELF, HEAP_OFFSET, SLOT, SLOT_NBYTES, SLOTS_OFFSET
 
 EPOCH = offset_of(ARENA_HEADER, "epoch")
 STATUS = SLOTS_OFFSET + SLOT_NBYTES + offset_of(SLOT, "status")
@@ -38,6 +38,14 @@ def arena() -> Arena:
 
 def epoch(arena: Arena) -> int:
     return int.from_bytes(arena.bytes[EPOCH : EPOCH + 4], "little")
+
+
+def test_how_the_service_ends_is_there_for_the_client(arena: Arena) -> None:
+    page = StatusPage(arena)
+    at = offset_of(ARENA_HEADER, "ended")
+    assert not any(arena.bytes[at : at + 4])
+    page.end()
+    assert int.from_bytes(arena.bytes[at : at + 4], "little") == ENDED_BY_ITSELF
 
 
 def test_each_batch_of_stores_is_a_new_epoch_whoever_counted_before(arena: Arena) -> None:

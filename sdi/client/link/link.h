@@ -97,6 +97,11 @@ static inline bool sdi_session_dead(void) { return __atomic_load_n(&sdi_session.
 /* Looks whether the service has hung up; whether it is dead. */
 bool sdi_session_check(void);
 
+/* ---- ending.c ------------------------------------------------------------------------------------------------ */
+
+/* Once, any thread, any lock: says why the service is gone, unless it ended by itself, which it has explained. */
+void sdi_tell_end(void);
+
 /* ---- start.c, service.c ---------------------------------------------------------------------------------- */
 
 /* No lock held.  Starts the service if this process has none yet; whether it has one. */

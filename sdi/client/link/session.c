@@ -23,7 +23,7 @@ void sdi_session_died(void)
 {
     if (__atomic_exchange_n(&sdi_session.dead, true, __ATOMIC_ACQ_REL))
         return;
-    sdi_log("the service has ended");
+    sdi_tell_end();
     shutdown(sdi_session.commands, SHUT_RDWR); /* if not, it ends now, and who reads, sees it */
     shutdown(sdi_session.notices, SHUT_RDWR);
     sdi_epoch_wake();

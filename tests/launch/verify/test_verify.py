@@ -129,6 +129,7 @@ def test_a_node_of_a_list_to_which_groups_of_several_members_store_is_named(how:
     said = "sdi: ERROR: kernel 'chain' split over 3 members leaves other bytes than whole on one:\n"
     assert f"{said}  argument '...' (16 bytes reached by pointers), byte 8: " in done.stderr
     assert "  work-group (0, 0, 0) writes it, which member 0 ran in (0, 0, 0) to (1, 2, 1)\n" in done.stderr
+    assert "service" not in done.stderr, "that it ends is what was asked for"
 
 
 def test_the_first_of_all_differences_is_found_across_chunks() -> None:
