@@ -18,7 +18,7 @@ from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, SEEN, TOGETHER, Issue
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
-from sdi.errors import ClError, DeviceFailed, DeviceLost, Status
+from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.access_plans import AccessPlans, bound_access
 from sdi.launch.appending import Appender, KeptLaunch, RanChunk
 from sdi.launch.arguments import (
@@ -33,7 +33,7 @@ from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.gathering import are_gathered, are_on_one, needs_no_ranges, overwrites
 from sdi.launch.geometry import group_rule, ndrange_of
-from sdi.launch.home import best_member
+from sdi.launch.home import best_member, require_members
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
 from sdi.launch.patterns import CopyPattern
@@ -96,11 +96,12 @@ class Launcher:
         """Launches run on the members that there are now."""
         memory = self._memory
         self._everyone = tuple(memory.members)
-        facts = [memory.devices[member].capabilities for member in memory.members]
+        self._known_members = [device.capabilities for device in memory.devices]
+        facts = [self._known_members[member] for member in memory.members]
         self._is_far = not all(each.is_near for each in facts)
-        self._kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
+        kinds, nodes, units = zip(*[(each.kind, each.node, each.unit) for each in facts], strict=True)
         self._cutter = Cutter(
-            self.split, self._kinds, memory.transfers.links, *self._balance, self._everyone, nodes, units
+            self.split, kinds, memory.transfers.links, *self._balance, self._everyone, nodes, units
         )
 
     def drop_member(self, member: int, why: DeviceFailed) -> None:
@@ -215,13 +216,15 @@ class Launcher:
         if self.player is not None:
             self.player.keep_launch(binding, recording, kernels)
 
-    def _where(self, launch: Launch, kernel: Kernel, launch_plan: LaunchPlan) -> tuple[tuple[int, ...], bool]:
+    def _where(
+        self, launch: Launch, kernel: Kernel, launch_plan: LaunchPlan, launches: int
+    ) -> tuple[tuple[int, ...], bool]:
         """On which members it runs, and whether it does so whenever its buffers are as they are."""
         where, is_usual = self._everyone, True
         if launch.member:
             where = (launch.member - 1,)
         elif not (len(launch_plan.plan.boxes) > 1 or len(where) == 1 or kernel.has_variables):
-            where, is_usual = best_member(launch_plan, self._everyone)
+            where, is_usual = best_member(launch_plan, self._everyone, launches)
         if launch_plan.is_gathered and launch_plan.chunks[0].find() is None:
             is_usual = is_usual and self._is_gathered(launch_plan)  # data are not brought together each time
         return where, is_usual
@@ -239,22 +242,21 @@ class Launcher:
         is_lost = self._without_variables or len(self._memory.members) < len(self._memory.devices)
         if not kernel.has_run or kernel.note is not None or is_lost:
             return
-        binding = self.known.find(launch.record)
-        if binding is None or not self._goes_on(kernel, binding.launch_plan):
-            start_ns = time.perf_counter_ns()
-            binding = self._bind(build, kernel, launch)
-            self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
-            self.known.keep(launch.record, binding, binding.launch_plan.buffers)
+        binding, _ = self._find(build, kernel, launch)
         launch_plan = binding.launch_plan
         history, groups = launch_plan.history, launch_plan.ndrange.total_groups
         is_new = len(self._everyone) > 1 and self._counters.lacks_times(kernel.model.name, groups)
-        is_open = is_new or launch_plan.plan.is_attempt or not history.is_routine()
-        is_poisoned = self._memory.recovery.are_poisoned(launch_plan.chunks[0].buffers)
-        if len(launch_plan.chunks) > 1 or is_open or is_poisoned:
+        chunk, kept_at = launch_plan.chunks[0], (self._memory.placed.generation, kernel.generation)
+        has_it = binding.kept_at == kept_at and chunk.find() in binding.kernels  # or had no use for it
+        is_open = is_new or not (chunk.is_repeatable and history.is_routine())
+        is_poisoned = self._memory.recovery.are_poisoned(chunk.buffers)
+        if len(launch_plan.chunks) > 1 or has_it or is_open or is_poisoned:
             return
-        where, is_usual = self._where(launch, kernel, launch_plan)
+        away = history.first_away, history.home_at
+        where, is_usual = self._where(launch, kernel, launch_plan, history.launches + 1)
         planned = self._issuer.plan(binding, where) if is_usual else None
         if planned is None:
+            history.first_away, history.home_at = away
             return
         recording, kernels = planned
         recording.tally = recording.tally or self._counters.tally(kernel, launch_plan, where)
@@ -268,30 +270,20 @@ class Launcher:
             what = f"build {launch.build}, kernel {launch.kernel_index}"
             raise ClError(Status.INVALID_PROGRAM_EXECUTABLE, what)
         if self._without_variables or len(self._memory.members) < len(self._memory.devices):
-            self._require_members(launch)
+            require_members(self._memory, launch, self._without_variables.get(launch.build))
         recorder, held_ns = self._recorder, 0
         begin_ns = time.monotonic_ns() if recorder is not None else 0
         kernel = build.kernels[launch.kernel_index]
-        before = binding = self.known.find(launch.record)
-        if binding is not None and not self._goes_on(kernel, binding.launch_plan):
-            binding = None
-        known = "binding" if binding is not None else ""
-        if binding is None:
-            start_ns = time.perf_counter_ns()
-            binding = self._bind(build, kernel, launch)
-            if before is not None and before.launch_plan is binding.launch_plan:
-                binding = before  # with what was kept of it
-            self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
-            if launch.record:
-                self.known.keep(launch.record, binding, binding.launch_plan.buffers)
-            if recorder is None and (tickets := self._replay(binding, issue)) is not None:
-                return tickets
+        binding, is_known = self._find(build, kernel, launch)
+        known = "binding" if is_known else ""
+        if not is_known and recorder is None and (tickets := self._replay(binding, issue)) is not None:
+            return tickets
         launch_plan = binding.launch_plan
         launch_plan.launches += 1
         launch_plan.history.ran(len(launch_plan.plan.boxes))
         kernel.has_run = True
         is_split = len(launch_plan.plan.boxes) > 1
-        where, is_usual = self._where(launch, kernel, launch_plan)
+        where, is_usual = self._where(launch, kernel, launch_plan, launch_plan.history.launches)
         bound_ns = time.monotonic_ns() if recorder is not None else 0
         placed = self._memory.placed
         history, asked = launch_plan.history, issue
@@ -383,16 +375,19 @@ class Launcher:
             return (yield from self._appender.launch(binding, number, where, self._everyone, issue))
         return RanChunk(self._issuer.issue(binding, number, where, is_usual, issue).tickets, ())
 
-    def _require_members(self, launch: Launch) -> None:
-        """Raise DeviceFailed where members were lost without which a launch can't run."""
-        if not self._memory.members:
-            raise DeviceFailed("the image", "all of its members are lost")
-        if launch.member and launch.member - 1 not in self._memory.members:
-            name = self._memory.devices[launch.member - 1].capabilities.name
-            raise DeviceLost(name, "it is lost, and the queue is for it")
-        if not launch.member and launch.build in self._without_variables:
-            lost = self._without_variables[launch.build]
-            raise DeviceFailed("the program", f"its variables in global memory are lost: {lost}")
+    def _find(self, build: Build, kernel: Kernel, launch: Launch) -> tuple[Binding, bool]:
+        """How a launch is run, and whether that was known."""
+        before = self.known.find(launch.record)
+        if before is not None and self._goes_on(kernel, before.launch_plan):
+            return before, True
+        start_ns = time.perf_counter_ns()
+        binding = self._bind(build, kernel, launch)
+        if before is not None and before.launch_plan is binding.launch_plan:
+            binding = before  # with what was kept of it
+        self._counters.planned(kernel, binding, time.perf_counter_ns() - start_ns)
+        if launch.record:
+            self.known.keep(launch.record, binding, binding.launch_plan.buffers)
+        return binding, False
 
     def _bind(self, build: Build, kernel: Kernel, launch: Launch) -> Binding:
         """Decode the arguments, and arrange the launch if no other with the same ranges was."""
@@ -401,7 +396,8 @@ class Launcher:
         buffers = {each: self._memory.buffer(each) for each in named}
         reached = self._memory.reached(launch)
         image_nbytes = image_nbytes_of(kernel.model.name, values, buffers, self._memory)
-        ndrange = ndrange_of(kernel.model, launch, group_rule(self._kinds, build.facts_of(launch)))
+        rule = group_rule(self._known_members, build.facts_of(launch), launch.member)
+        ndrange = ndrange_of(kernel.model, launch, rule)
         history_key = (
             ndrange.work_dim,
             ndrange.total_groups.bit_length(),

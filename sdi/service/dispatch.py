@@ -149,8 +149,10 @@ class Dispatcher:
                 launch = self.door.launch(record)
                 if launch.kernel_index not in self._printing.get(launch.build, ()):
                     self._launcher.plan(launch)
-        except (BadRecord, ClError, DeviceFailed) as error:
-            _log.debug("record op %d, id %d, is not planned ahead: %s", number, record_id, error)
+        except Exception as error:
+            is_bug = not isinstance(error, BadRecord | ClError | DeviceFailed)
+            what = f"record op {number}, id {record_id}, is not planned: {error}"
+            _log.log(logging.ERROR if is_bug else logging.DEBUG, what, exc_info=is_bug)
 
     def _taken(self, command_id: int, command: Write) -> Write:
         """The same with its bytes."""
@@ -187,7 +189,7 @@ class Dispatcher:
                 self._num_created += 1  # launches were checked against the buffers that there were
                 is_fine = bool(asked("flags") & MemFlags.SVM_FINE_GRAIN_BUFFER)
                 has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR) or is_fine
-                buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes)
+                buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes, asked("shift"))
                 buffer.is_in_place = is_fine
                 buffer.is_outside = bool(asked("flags") & _USE_HOST_PTR)
                 if self._recorder is not None:

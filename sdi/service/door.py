@@ -27,9 +27,10 @@ from sdi.service.decode import (
     ids_behind,
     sub_group_query,
 )
+from sdi.vmem.arena import PAGE_NBYTES
 from sdi.wire.arguments import ENTRY, LAYOUTS, LOCAL, POINTER
 from sdi.wire.layout import layout
-from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, Op, record_layout
+from sdi.wire.records import COMMANDS, HEADER, MAX_RECORD_NBYTES, NUM_SLOTS, SHIFT_NBYTES, Op, record_layout
 
 _OPS: dict[int, Op] = {op.value: op for op in Op if op not in (Op.FACTS, Op.REPLY, Op.NOTICE, Op.RING)}
 _LAYOUTS: dict[Op, Struct] = {op: record_layout(op) for op in _OPS.values()}
@@ -250,6 +251,8 @@ class Door:
             case Op.CREATE_BUFFER:
                 self._new(record_id)
                 insist(entry.get("buffer_nbytes") > 0, "buffer_nbytes", "0")
+                shift = entry.get("shift")
+                insist(shift < PAGE_NBYTES and not shift % SHIFT_NBYTES, "shift", f"{shift}")
             case Op.CREATE_QUEUE:
                 self._new(record_id)
             case Op.SUB_GROUPS:

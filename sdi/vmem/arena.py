@@ -130,12 +130,13 @@ class Arena:
         found = self.bytes if self._window is None else self._window
         return found[offset : offset + nbytes]
 
-    def allocate(self, nbytes: int) -> int:
+    def allocate(self, nbytes: int, shift: int = 0) -> int:
         """Offset of ``nbytes`` bytes with any content, page-aligned, first fit (so warm pages come first).
 
-        Raises ClError where there is no room, in the file either.
+        ``shift``: how far behind a page's beginning, less than a page.  Raises ClError where there is no
+        room, in the file either.
         """
-        need = -(-nbytes // PAGE_NBYTES) * PAGE_NBYTES
+        need = -(-(nbytes + shift) // PAGE_NBYTES) * PAGE_NBYTES
         for at, (offset, size) in enumerate(self._free):
             if size >= need:
                 inside = self._in_file(offset, need)
@@ -145,9 +146,9 @@ class Arena:
                     self._free[at] = (offset + need, size - need)
                 else:
                     del self._free[at]
-                self._used[offset] = need
+                self._used[offset + shift] = need
                 self._kept_nbytes = max(0, self._kept_nbytes - need)
-                return offset
+                return offset + shift
         raise ClError(
             Status.MEM_OBJECT_ALLOCATION_FAILURE,
             f"arena: {need} bytes asked, largest free piece {max((s for _, s in self._free), default=0)}",
@@ -164,6 +165,7 @@ class Arena:
         So do those of which a driver has locked some: it would go on using the old ones.
         """
         size = self._used.pop(offset)
+        offset -= offset % PAGE_NBYTES
         inside = self._in_file(offset, size)
         if self.file is not None and inside[1]:
             self.file.release(*inside)

@@ -113,6 +113,7 @@ class VirtualMemory:
         self.host = host
         self.post = post
         self._buffers: dict[int, VirtualBuffer] = {}
+        self._in_arena = in_arena is not None
         self._num_memories = len(known) + 1
         # The memories of members that another process runs.
         self._elsewhere = [
@@ -124,13 +125,16 @@ class VirtualMemory:
         self.reaches = Reaches()
         self.recycling = Recycling(self.placement, post)
 
-    def create(self, buffer_id: int, nbytes: int, defined: bool) -> VirtualBuffer:
-        """A new root buffer; nothing is allocated on members.  ``defined``: the client fills it first."""
+    def create(self, buffer_id: int, nbytes: int, defined: bool, shift: int = 0) -> VirtualBuffer:
+        """A new root buffer; nothing is allocated on members.  ``defined``: the client fills it first.
+
+        ``shift``: how far behind a page's beginning it may begin, where members compute in the arena.
+        """
         together = self.memories.together(nbytes)
         buffer = VirtualBuffer(
             buffer_id,
             nbytes,
-            self.arena.allocate(nbytes),
+            self.arena.allocate(nbytes, shift if self._in_arena else 0),
             Directory(nbytes, defined, together),
             self._dependencies(buffer_id, nbytes, together),
             [None] * len(self.placement.heaps),

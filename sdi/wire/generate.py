@@ -84,7 +84,7 @@ def wire_header() -> str:
     """``sdi_wire.h``."""
     lines = ["#ifndef SDI_WIRE_H", "#define SDI_WIRE_H", "#include <stddef.h>", "#include <stdint.h>", ""]
     limits = ("PATTERN_MAX_NBYTES", "FAILURE_MAX_NBYTES", "CARRIED_MAX_NBYTES", "STAGED_MAX_NBYTES")
-    for name in ("PROTOCOL_VERSION", "ENDED_BY_ITSELF", "NUM_SLOTS", *limits, "SLOT_NBYTES"):
+    for name in ("PROTOCOL_VERSION", "ENDED_BY_ITSELF", "NUM_SLOTS", *limits, "SLOT_NBYTES", "SHIFT_NBYTES"):
         lines.append(f"#define SDI_{name} {getattr(records, name)}")
     ring = ("RING_OFFSET", "RING_BYTES_OFFSET", "RING_NBYTES")
     places = ("SLOTS_OFFSET", *ring, "STAGING_OFFSET", "STAGING_NBYTES", "HEAP_OFFSET")

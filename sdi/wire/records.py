@@ -114,7 +114,7 @@ class Op(IntEnum):
     # variable part of PRINTED and FAILED: text_nbytes bytes, padded
     NOTICE = 3, "u32 kind; i32 status; u64 text_nbytes"
     # reply value: arena offset of the buffer's first byte (4096-aligned)
-    CREATE_BUFFER = 10, "u64 flags; u64 buffer_nbytes"
+    CREATE_BUFFER = 10, "u64 flags; u64 buffer_nbytes; u64 shift"
     RELEASE_BUFFER = 11
     # variable part: options, working directory, source (not terminated, not padded between)
     # id: a new build id; reply payload: BUILD_REPLY, log bytes padded to 8, then KERNEL_ENTRY ... each,
@@ -293,6 +293,8 @@ ARENA_HEADER = fields(
 """``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command is
 under way nothing is done with the bytes of buffers of at most this size in the arena.  ``ended``: the signal
 that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet."""
+SHIFT_NBYTES = 256
+"""A new buffer's ``shift``, of which this is a part: how far behind a page's beginning it may begin."""
 ENDED_BY_ITSELF = 1 << 16
 """The service ends as it was asked to, or has said why."""
 RING = fields("u64 head; u64 unused_head[7]; u64 tail; u64 unused_tail[7]; u32 asleep; u32 unused_asleep[15]")

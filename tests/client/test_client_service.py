@@ -460,12 +460,12 @@ class Service:
             self.delayed.clear()
         match op:
             case Op.CREATE_BUFFER:
-                nbytes = (r["buffer_nbytes"] + 4095) // 4096 * 4096
+                nbytes = (r["buffer_nbytes"] + r["shift"] + 4095) // 4096 * 4096
                 if self.heap + nbytes > ARENA_NBYTES:
                     self.commands.sendall(self.reply(r["id"], ALLOCATION_FAILURE))
                 else:
-                    self.buffers[r["id"]] = self.heap
-                    self.commands.sendall(self.reply(r["id"], 0, self.heap))
+                    self.buffers[r["id"]] = self.heap + r["shift"]
+                    self.commands.sendall(self.reply(r["id"], 0, self.heap + r["shift"]))
                     self.heap += nbytes
             case Op.RECYCLE_BUFFER:
                 self.recycled.append(r["slot"])

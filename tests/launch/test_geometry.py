@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from math import prod
 from types import SimpleNamespace
 from typing import cast
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from sdi.clc.model import KernelModel
 from sdi.commands import Launch
 from sdi.devices.base import KernelFacts
-from sdi.devices.capabilities import CPU, GPU
+from sdi.devices.capabilities import CPU, GPU, Capabilities, MemberKind
 from sdi.errors import ClError, Status
 from sdi.launch.geometry import GroupRule, choose_local_size, group_rule, ndrange_of
 from sdi.ndrange import Int3
+from sdi.wire.opencl import DeviceInfo
 
 
 def launch(size: Int3, local: Int3 | None = None) -> Launch:
@@ -60,8 +62,17 @@ def test_a_local_size_is_one_that_all_members_can_run(size: Int3, limit: int, la
 
 
 def test_groups_are_of_what_the_weakest_member_can_run() -> None:
-    assert group_rule([CPU], KernelFacts(4096, 8, 0, 0)) == GroupRule(1024, 4096, 8)
-    assert group_rule([GPU, CPU], KernelFacts(128, 32, 0, 0)) == GroupRule(128, 128, 32)
+    def member(kind: MemberKind, *sizes: int) -> Capabilities:
+        info = {DeviceInfo.MAX_WORK_ITEM_SIZES: struct.pack("<3Q", *sizes)} if sizes else {}
+        return cast(Capabilities, SimpleNamespace(kind=kind, info=info))
+
+    cpu, gpu = member(CPU), member(GPU, 1024, 1024, 64)
+    assert group_rule([cpu], KernelFacts(4096, 8, 0, 0)) == GroupRule(1024, 4096, 8)
+    both = GroupRule(128, 128, 32, (1024, 1024, 64))
+    assert group_rule([gpu, cpu], KernelFacts(128, 32, 0, 0)) == both
+    assert group_rule([gpu, cpu], KernelFacts(4096, 8, 0, 0), 2) == GroupRule(1024, 4096, 8), "it runs there"
+    assert group_rule([cpu], KernelFacts(0, 0, 0, 0)) == GroupRule(1, 1, 1), "a driver that does not say"
+    assert choose_local_size((1, 1, 1 << 20), group_rule([gpu], KernelFacts(1024, 32, 0, 0))) == (1, 1, 64)
 
 
 def test_the_applications_local_size_comes_first_then_the_kernels() -> None:

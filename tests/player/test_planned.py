@@ -142,3 +142,22 @@ def test_a_buffer_that_is_released_is_known_from_then_on(serve: Serve) -> None:
     assert loop.player.records()["RECYCLE_BUFFER"].get("played", 0) == before.get("played", 0) + 1
     assert status() == 0
     loop.check()
+
+
+def test_the_first_launch_that_is_wider_than_all_before_is_issued_by_python(serve: Serve) -> None:
+    """PoCL may not be given it beside others: ``devices/opencl/pocl_order.py``."""
+    loop = Rotating(serve(1, plays=True))
+    loop.settle()
+    wide = [loop.client.buffer(np.full(3 * ITEMS, n, np.int32).tobytes()) for n in range(5)]
+
+    def launch(to: int, from_: int, count: int) -> None:
+        arguments = [(wide[to], 0), (wide[from_], 0)]
+        loop.client.launch(loop.build, arguments, [count * ITEMS], [16], kernel_index=MIX)
+
+    for n in range(5):
+        launch(n, n, 1)  # has a place then
+        launch(n, n, 1)
+    loop.client.finish()
+    assert loop.replayed(lambda: launch(0, 1, 3)) == 0
+    assert loop.replayed(lambda: launch(2, 1, 3)) == 1
+    assert loop.replayed(lambda: launch(3, 4, 2)) == 1

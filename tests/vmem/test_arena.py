@@ -58,6 +58,16 @@ def test_pieces_are_pages_behind_the_first_and_neighbours_become_one_again(arena
     assert arena.allocate(3 * PAGE_NBYTES) == one, "what lies side by side is one piece"
 
 
+def test_what_begins_behind_a_pages_beginning_gives_all_of_its_pages_back(arena: Arena) -> None:
+    first, second = arena.allocate(PAGE_NBYTES, 256), arena.allocate(PAGE_NBYTES - 512, 512)
+    assert (first, second) == (HEAP + 256, HEAP + 2 * PAGE_NBYTES + 512)
+    assert arena.allocate(1) == HEAP + 3 * PAGE_NBYTES
+    arena.free(first)
+    assert arena.allocate(2 * PAGE_NBYTES) == HEAP
+    arena.free(second)
+    assert arena.allocate(PAGE_NBYTES) == HEAP + 2 * PAGE_NBYTES
+
+
 def test_what_there_is_no_room_for_is_refused_with_the_largest_piece(arena: Arena) -> None:
     arena.allocate(NBYTES - HEAP - PAGE_NBYTES)
     with pytest.raises(ClError, match=f"{2 * PAGE_NBYTES} bytes asked, largest free piece {PAGE_NBYTES}"):

@@ -97,7 +97,7 @@ static cl_int copy_outside(cl_command_queue queue, char *to, const char *from, s
 {
     cl_int status;
     cl_event written;
-    cl_mem between = sdi_new_memory(queue->context, CL_MEM_READ_WRITE, nbytes, NULL, &status);
+    cl_mem between = sdi_new_memory(queue->context, CL_MEM_READ_WRITE, nbytes, NULL, false, &status);
     if (!between)
         return status;
     struct sdi_transfer in = {.to_arena = true, .host = (char *)from, .region = {nbytes, 1, 1}};

@@ -31,7 +31,7 @@ static void discard(cl_mem buffer)
 }
 
 /* Has the service make room in the arena. */
-static cl_int ask_for_place(cl_mem buffer)
+static cl_int ask_for_place(cl_mem buffer, size_t shift)
 {
     struct sdi_rec_create_buffer record = {
         .nbytes = sizeof record,
@@ -39,10 +39,11 @@ static cl_int ask_for_place(cl_mem buffer)
         .id = buffer->object.id,
         .flags = buffer->flags,
         .buffer_nbytes = buffer->room,
+        .shift = shift,
     };
     struct sdi_reply reply = sdi_ask(&record, sizeof record);
     free(reply.payload);
-    if (reply.payload_nbytes || (!reply.status && (reply.value < SDI_HEAP_OFFSET || reply.value % 4096))) {
+    if (reply.payload_nbytes || (!reply.status && (reply.value < SDI_HEAP_OFFSET || (reply.value % SDI_PAGE_NBYTES && reply.value % SDI_PAGE_NBYTES != shift)))) {
         sdi_session_died();
         return CL_OUT_OF_RESOURCES;
     }
@@ -60,25 +61,35 @@ static cl_int ask_for_place(cl_mem buffer)
     return CL_SUCCESS;
 }
 
-static cl_int place(cl_mem buffer)
+/* A kernel uses the same elements of its buffers together: where all begin at pages' beginnings these are in the same few
+ * lines of the processor's cache ([M] 26 arrays: 14.0 ms, 9.7 with it), so each begins behind one by as much more. */
+static size_t next_shift(void)
+{
+    static size_t count;
+    return __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED) % (SDI_PAGE_NBYTES / SDI_SHIFT_NBYTES) * SDI_SHIFT_NBYTES;
+}
+
+static cl_int place(cl_mem buffer, bool at_page)
 {
     sdi_lock();
-    bool is_reused = !sdi_is_fine(buffer) && sdi_reuse(buffer);
+    bool is_reused = !sdi_is_fine(buffer) && sdi_reuse(buffer, at_page);
     sdi_unlock();
     if (is_reused)
         return CL_SUCCESS;
-    cl_int status = ask_for_place(buffer);
+    const size_t shift = at_page ? 0 : next_shift();
+    cl_int status = ask_for_place(buffer, shift);
     if (status == CL_MEM_OBJECT_ALLOCATION_FAILURE) {
         sdi_lock();
-        bool may_help = sdi_recycled_give_up();
+        bool may_help = sdi_recycled_give_up() || buffer->room > buffer->nbytes;
         sdi_unlock();
+        buffer->room = buffer->nbytes;
         if (may_help)
-            status = ask_for_place(buffer);
+            status = ask_for_place(buffer, shift);
     }
     return status;
 }
 
-cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, cl_int *errcode_ret)
+cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, bool at_page, cl_int *errcode_ret)
 {
     sdi_lock();
     cl_mem buffer = sdi_new(SDI_BUFFER);
@@ -93,7 +104,7 @@ cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *h
     sdi_unlock();
     if (!buffer)
         return sdi_fail(errcode_ret, CL_OUT_OF_HOST_MEMORY);
-    cl_int status = place(buffer);
+    cl_int status = place(buffer, at_page || buffer->host_ptr);
     if (!status && buffer->host_ptr)
         status = sdi_host_new(buffer);
     if (status) {
@@ -142,7 +153,7 @@ static cl_mem create(cl_context context, const cl_ulong *properties, cl_ulong fl
     size_t offset = 0;
     cl_mem region = flags & CL_MEM_USE_HOST_PTR ? sdi_region_of(host_ptr, &offset) : NULL;
     cl_mem buffer = region ? over_region(context, region, offset, flags, nbytes, errcode_ret)
-                           : sdi_new_memory(context, flags, nbytes, host_ptr, errcode_ret);
+                           : sdi_new_memory(context, flags, nbytes, host_ptr, false, errcode_ret);
     if (buffer)
         buffer->num_properties = properties ? 1 : 0;
     return buffer;

@@ -55,8 +55,7 @@ static void populate_arena(cl_mem root, size_t offset, size_t nbytes)
     size_t piece = offset / SDI_PIECE_NBYTES;
     if (!root->touched || nbytes < POPULATE_NBYTES || __atomic_load_n(&root->touched[piece], __ATOMIC_RELAXED))
         return;
-    size_t first = offset & ~(size_t)(PAGE_NBYTES - 1);
-    madvise(root->bytes + first, offset + nbytes - first, MADV_POPULATE_WRITE);
+    advise(root->bytes + offset, nbytes, MADV_POPULATE_WRITE);
     size_t piece_nbytes = SDI_MIN(SDI_PIECE_NBYTES, root->nbytes - piece * SDI_PIECE_NBYTES);
     if (nbytes == piece_nbytes)
         __atomic_store_n(&root->touched[piece], 1, __ATOMIC_RELAXED);

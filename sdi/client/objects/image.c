@@ -260,7 +260,7 @@ static cl_mem make(cl_context context, cl_ulong flags, struct sdi_image *image, 
         sdi_hold(image->source);
         sdi_unlock();
     } else {
-        object = sdi_new_memory(context, flags, nbytes, host_ptr, errcode_ret);
+        object = sdi_new_memory(context, flags, nbytes, host_ptr, true, errcode_ret);
         if (!object)
             return NULL;
     }

@@ -79,8 +79,9 @@ static inline bool sdi_is_image(cl_mem m) { return sdi_is_mem(m) && m->image; }
 bool sdi_mem_flags_valid(cl_ulong flags);
 /* The flags of a part or image of a buffer: what is not given comes from the whole.  False: contradictory. */
 bool sdi_part_flags(cl_ulong whole, cl_ulong flags, cl_ulong *result);
-/* A memory object of `nbytes` of its own, filled from `host_ptr` where flags say so; NULL and the code. */
-cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, cl_int *errcode_ret);
+/* A memory object of `nbytes` of its own, filled from `host_ptr` where flags say so; NULL and the code.  `at_page`: it has
+ * to begin at a page's beginning. */
+cl_mem sdi_new_memory(cl_context context, cl_ulong flags, size_t nbytes, void *host_ptr, bool at_page, cl_int *errcode_ret);
 /* A view of `nbytes` of a buffer; NULL: no memory. */
 cl_mem sdi_new_view(cl_mem whole, cl_ulong flags, size_t origin, size_t nbytes);
 /* A command names it: its bytes are not the client's alone any more. */
@@ -181,7 +182,7 @@ void sdi_copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to
 /* Keeps the place of a root buffer that goes; false: it can't be kept. */
 bool sdi_recycle(cl_mem buffer);
 /* Gives a new root buffer a recycled one's id and place; false: there is none.  Lets go of the lock meanwhile. */
-bool sdi_reuse(cl_mem buffer);
+bool sdi_reuse(cl_mem buffer, bool at_page);
 /* Releases all; whether there were any. */
 bool sdi_recycled_give_up(void);
 

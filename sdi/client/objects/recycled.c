@@ -82,11 +82,13 @@ static size_t rounded(size_t nbytes)
 /* The index of the smallest that has room for `nbytes` without wasting more than rounding does, of several the one with
  * the lowest id: the same program asks in the same order and gets the same buffers.  Of those behind one of `room` with
  * this `id`; num_recycled if there is none. */
-static size_t next_of(size_t nbytes, size_t room, uint64_t id)
+static size_t next_of(size_t nbytes, size_t room, uint64_t id, bool at_page)
 {
     size_t best = num_recycled;
     for (size_t i = 0; i < num_recycled; i++) {
         const struct recycled *one = &recycled[i];
+        if (at_page && (uintptr_t)one->bytes % SDI_PAGE_NBYTES)
+            continue;
         if (one->room < nbytes || one->room > rounded(nbytes) || one->room < room || (one->room == room && one->id <= id))
             continue;
         if (best == num_recycled || one->room < recycled[best].room || (one->room == recycled[best].room && one->id < recycled[best].id))
@@ -107,15 +109,15 @@ static size_t room_among_alike(size_t nbytes)
         }
     if (nbytes >= ALIKE_MIN_NBYTES && count >= NUM_ALIKE)
         give_up(take(first));
-    return count ? rounded(nbytes) : nbytes;
+    return count && rounded(nbytes) <= EACH_MAX_NBYTES ? rounded(nbytes) : nbytes;
 }
 
-bool sdi_reuse(cl_mem buffer)
+bool sdi_reuse(cl_mem buffer, bool at_page)
 {
     uint64_t id = 0;
     size_t room = 0;
     for (;;) {
-        size_t at = next_of(buffer->nbytes, room, id);
+        size_t at = next_of(buffer->nbytes, room, id, at_page);
         if (at == num_recycled) {
             if (!id)
                 buffer->room = SDI_MIN(room_among_alike(buffer->nbytes), SDI_MAX(buffer->nbytes, buffer->context->limits.max_alloc_nbytes));

@@ -3,7 +3,7 @@
 #include "objects/memory.h"
 
 #define ACCESS_FLAGS (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)
-enum { ALIGNMENT_MAX = 4096 }; /* places in the arena are whole pages */
+enum { ALIGNMENT_MAX = SDI_PAGE_NBYTES };
 
 static cl_mem *regions; /* by address; client lock */
 static size_t num_regions, room;
@@ -99,7 +99,7 @@ void *sdi_clSVMAlloc(cl_context context, cl_ulong flags, size_t nbytes, cl_uint 
         return NULL;
     size_t none;
     bool is_apart = flags & CL_MEM_SVM_FINE_GRAIN_BUFFER && !sdi_fact(0, SDI_FACT_FINE_IN_PLACE, &none);
-    cl_mem region = sdi_new_memory(context, is_apart ? flags & ACCESS_FLAGS : flags, nbytes, NULL, &status);
+    cl_mem region = sdi_new_memory(context, is_apart ? flags & ACCESS_FLAGS : flags, nbytes, NULL, true, &status);
     if (!region)
         return NULL;
     region->is_region = true;

@@ -44,6 +44,9 @@ class OpenCLNative:
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
         own = cast(OpenClBoundKernel, bound)
+        key, width = (own.key, local_size), grid_width(groups, local_size)
+        if self._is_pocl and not POCL_ORDER.has_had(key, width):
+            return None  # it was planned, and never issued yet
         kernel = own.arguments.on_own_kernel(own.kernel.handle)
         scalars = dict(zip(own.arguments.values[::2], own.arguments.values[::2], strict=True))
         return NativeLaunch(
@@ -53,7 +56,7 @@ class OpenCLNative:
             work_dim,
             scalars=cast(Mapping[int, int], scalars),
             keep=(kernel, own),
-            order=((own.key, local_size), grid_width(groups, local_size)),
+            order=(key, width),
         )
 
     def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:

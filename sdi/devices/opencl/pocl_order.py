@@ -89,6 +89,12 @@ class PoclOrder:
                 launches.waiting[ticket] = width
             return before
 
+    def has_had(self, key: Key, width: int) -> bool:
+        """Whether pocl had a launch as wide: then one of this width may be given to it at any time."""
+        with self._lock:
+            launches = self._by_key.get(key)
+            return launches is not None and width <= launches.width
+
     def launched(self, key: Key, ticket: Ticket) -> None:
         """pocl has a launch that is no wider than one before it."""
         with self._lock:

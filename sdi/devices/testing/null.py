@@ -123,7 +123,8 @@ class NullDevice:
     def kernel_info(
         self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None
     ) -> KernelFacts:
-        return KernelFacts(1024, 32, 0, 0, (32,) * asked.num_answers if asked is not None else ())
+        size, lanes = (4096, 8) if self.capabilities.kind.is_host_processor else (1024, 32)
+        return KernelFacts(size, lanes, 0, 0, (32,) * asked.num_answers if asked is not None else ())
 
     def bind(self, program: DeviceProgram, kernel: str, arguments: Sequence[BoundArgument]) -> BoundKernel:
         return BoundKernel(tuple(arguments))

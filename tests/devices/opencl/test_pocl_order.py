@@ -77,6 +77,18 @@ def test_of_a_queue_whose_wider_launch_waits_the_next_ones_wait_too() -> None:
     assert order.enter(("k",), 64, wider) == [] == order.enter(("k",), 32, behind)
 
 
+def test_it_is_known_how_wide_launches_of_a_kernel_were() -> None:
+    order = PoclOrder()
+    assert not order.has_had(("k",), 8)
+    ticket, _ = launch(order, "k", 8)
+    assert order.has_had(("k",), 8) and not order.has_had(("k",), 9) and not order.has_had(("other",), 8)
+    wider, waits = launch(order, "k", 9)
+    assert waits == [ticket]
+    assert not order.has_had(("k",), 9), "it waits"
+    ticket.complete()
+    assert order.enter(("k",), 9, wider) == [] and order.has_had(("k",), 9)
+
+
 def test_what_is_done_is_forgotten() -> None:
     order = PoclOrder()
     for _ in range(1000):
