@@ -97,6 +97,9 @@ class NativeMember(Protocol):
     def peer(self, source: NativeMember | None) -> bool:
         """Whether a copy from a buffer of ``source`` is one operation of the driver."""
 
+    def may_begin(self, bound: BoundKernel, groups: Int3, local_size: Int3) -> bool:
+        """Whether the player may launch it although nobody did so before."""
+
     def fetch(
         self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
     ) -> NativeLaunch | None:

@@ -120,6 +120,11 @@ class Issuer:
         if not may_repeat or chunk.reached.buffers or chunk.mapped or not chunk.is_placed(where):
             return None
         bounds = self._bounds(binding, 0, where)
+        local_size = launch_plan.ndrange.local_size
+        for member, box, bound in zip(members, chunk.plan.boxes, bounds, strict=True):
+            native = self._devices[member].native
+            if native is None or not native.may_begin(bound.kernel, box.extent, local_size):
+                return None
         try:
             with memory.transfers.links.at_once():
                 transfers = self._plan(chunk, members, {})

@@ -159,5 +159,6 @@ def test_the_first_launch_that_is_wider_than_all_before_is_issued_by_python(serv
         launch(n, n, 1)
     loop.client.finish()
     assert loop.replayed(lambda: launch(0, 1, 3)) == 0
+    assert loop.replayed(lambda: launch(0, 1, 3)) == 1, "it is like any other now"
     assert loop.replayed(lambda: launch(2, 1, 3)) == 1
     assert loop.replayed(lambda: launch(3, 4, 2)) == 1

@@ -56,6 +56,9 @@ class Member:
     def peer(self, source: NativeMember | None) -> bool:
         raise NotImplementedError
 
+    def may_begin(self, bound: BoundKernel, groups: Int3, local_size: Int3) -> bool:
+        raise NotImplementedError
+
     def fetch(
         self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
     ) -> NativeLaunch | None:

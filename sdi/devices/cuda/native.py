@@ -93,6 +93,9 @@ class CudaNative:
     def peer(self, source: NativeMember | None) -> bool:
         return isinstance(source, CudaNative) and self._links.way(source._links) is not PeerRoute.HOST
 
+    def may_begin(self, bound: BoundKernel, groups: Int3, local_size: Int3) -> bool:
+        return True
+
     def fetch(
         self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
     ) -> NativeLaunch | None:

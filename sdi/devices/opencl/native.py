@@ -44,9 +44,6 @@ class OpenCLNative:
         self, bound: BoundKernel, groups: Int3, local_size: Int3, work_dim: int
     ) -> NativeLaunch | None:
         own = cast(OpenClBoundKernel, bound)
-        key, width = (own.key, local_size), grid_width(groups, local_size)
-        if self._is_pocl and not POCL_ORDER.has_had(key, width):
-            return None  # it was planned, and never issued yet
         kernel = own.arguments.on_own_kernel(own.kernel.handle)
         scalars = dict(zip(own.arguments.values[::2], own.arguments.values[::2], strict=True))
         return NativeLaunch(
@@ -56,7 +53,7 @@ class OpenCLNative:
             work_dim,
             scalars=cast(Mapping[int, int], scalars),
             keep=(kernel, own),
-            order=(key, width),
+            order=((own.key, local_size), grid_width(groups, local_size)),
         )
 
     def place(self, buffer: DeviceBuffer, offset: int) -> NativePlace | None:
@@ -68,6 +65,10 @@ class OpenCLNative:
 
     def peer(self, source: NativeMember | None) -> bool:
         return False
+
+    def may_begin(self, bound: BoundKernel, groups: Int3, local_size: Int3) -> bool:
+        key = cast(OpenClBoundKernel, bound).key, local_size
+        return not self._is_pocl or POCL_ORDER.has_had(key, grid_width(groups, local_size))
 
     def fetch(
         self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
