@@ -33,6 +33,7 @@ class Recovery:
             buffer.directory.wrote(HOST, part)
             dependencies.written_by(part, completed(why))
             dependencies.poisoned = self._has_poisoned = True
+            buffer.moved()  # what was recorded of it knows of no failure
 
     def are_poisoned(self, buffers: Iterable[VirtualBuffer]) -> bool:
         """Whether bytes of some buffers were not written that should have been, as far as was looked."""
