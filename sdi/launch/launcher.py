@@ -32,7 +32,7 @@ from sdi.launch.chunks import RECORDINGS_MAX, Chunk, make_chunks, reserve, unsaf
 from sdi.launch.counters import Counters
 from sdi.launch.cutting import Cutter, SplitMode
 from sdi.launch.gathering import are_gathered, are_on_one, needs_no_ranges, overwrites
-from sdi.launch.geometry import group_rule, ndrange_of
+from sdi.launch.geometry import ANY_GROUP, group_rule, ndrange_of
 from sdi.launch.home import best_member, require_members
 from sdi.launch.issue import Issued, Issuer
 from sdi.launch.kernel import Binding, Build, Kernel, LaunchPlan, Recent
@@ -396,7 +396,9 @@ class Launcher:
         buffers = {each: self._memory.buffer(each) for each in named}
         reached = self._memory.reached(launch)
         image_nbytes = image_nbytes_of(kernel.model.name, values, buffers, self._memory)
-        rule = group_rule(self._known_members, build.facts_of(launch), launch.member)
+        rule = ANY_GROUP
+        if launch.local_size is None:  # else it is no matter
+            rule = group_rule(self._known_members, build.facts_of(launch), launch.member)
         ndrange = ndrange_of(kernel.model, launch, rule)
         history_key = (
             ndrange.work_dim,

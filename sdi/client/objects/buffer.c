@@ -43,7 +43,8 @@ static cl_int ask_for_place(cl_mem buffer, size_t shift)
     };
     struct sdi_reply reply = sdi_ask(&record, sizeof record);
     free(reply.payload);
-    if (reply.payload_nbytes || (!reply.status && (reply.value < SDI_HEAP_OFFSET || (reply.value % SDI_PAGE_NBYTES && reply.value % SDI_PAGE_NBYTES != shift)))) {
+    const size_t behind = reply.value % SDI_PAGE_NBYTES;
+    if (reply.payload_nbytes || (!reply.status && (reply.value < SDI_HEAP_OFFSET || (behind && behind != shift)))) {
         sdi_session_died();
         return CL_OUT_OF_RESOURCES;
     }

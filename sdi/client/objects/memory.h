@@ -181,7 +181,8 @@ void sdi_copy_run(cl_mem root, size_t offset, char *host, size_t nbytes, bool to
 
 /* Keeps the place of a root buffer that goes; false: it can't be kept. */
 bool sdi_recycle(cl_mem buffer);
-/* Gives a new root buffer a recycled one's id and place; false: there is none.  Lets go of the lock meanwhile. */
+/* Gives a new root buffer a recycled one's id and place; false: there is none.  Lets go of the lock meanwhile.  `at_page`: as for
+ * sdi_new_memory. */
 bool sdi_reuse(cl_mem buffer, bool at_page);
 /* Releases all; whether there were any. */
 bool sdi_recycled_give_up(void);
