@@ -313,6 +313,8 @@ class Node:
                 self._answer_later(record, self._facts)
             case RecordKind.ALLOCATE | RecordKind.ADOPT | RecordKind.CREATE_IMAGE | RecordKind.BIND:
                 self._make(record)
+            case RecordKind.KEEP_BUILD:
+                cast(DeviceProgram, self._objects[record.ticket]).keep()
             case RecordKind.FREE:
                 self._free(record)
             case RecordKind.DROP:
@@ -348,12 +350,11 @@ class Node:
             tail, status = failure(error), 1
         finally:
             self._count_answers(-1)
-        self._transport.send(
-            ROOT, packed(RecordKind.ANSWER, record.member, record.ticket, (status,), tail=tail)
-        )
+        self._answer(record, tail, status)
 
-    def _answer(self, record: NodeRecord, tail: bytes) -> None:
-        self._transport.send(ROOT, packed(RecordKind.ANSWER, record.member, record.ticket, (0,), tail=tail))
+    def _answer(self, record: NodeRecord, tail: bytes, status: int = 0) -> None:
+        answer = packed(RecordKind.ANSWER, record.member, record.ticket, (status,), tail=tail)
+        self._transport.send(ROOT, answer)
 
     def _come(self, record: NodeRecord) -> bytes:
         """Share memory with the processes of this machine, and talk to them over sockets."""
@@ -594,7 +595,5 @@ class Node:
         buffer, offset, twin, twin_offset, nbytes, unit, smallest, changes, *kind = record.fields
         operation, width, signed = kind
         update = Update(UPDATES[operation], width, bool(signed)) if width else None
-        comparison = Comparison(
-            self._buffer(buffer), offset, self._buffer(twin), twin_offset, nbytes, unit, smallest, update
-        )
-        return comparison, self._buffer(changes)
+        places = self._buffer(buffer), offset, self._buffer(twin), twin_offset
+        return Comparison(*places, nbytes, unit, smallest, update), self._buffer(changes)

@@ -38,6 +38,7 @@ class RecordKind(IntEnum):
     APPLY = 10
     COPY_PIXELS = 11
     BUILD = 13
+    KEEP_BUILD = 12
     FACTS = 14
     BIND = 15
     LAUNCH = 16
@@ -94,6 +95,7 @@ _FIELDS: dict[RecordKind, str] = {
     RecordKind.APPLY: "11Q",
     RecordKind.COPY_PIXELS: "2Q2q",  # source, target, offset in each; tail: region, twice
     RecordKind.BUILD: "",  # tail: text and options
+    RecordKind.KEEP_BUILD: "",
     RecordKind.FACTS: "Q",  # program; tail: the kernel's name and what is asked of its sub-groups, pickled
     RecordKind.BIND: "Q",  # program; tail: name and arguments
     RecordKind.LAUNCH: "8Q",  # kernel, groups, local size, dimensions

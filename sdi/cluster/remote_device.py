@@ -44,6 +44,13 @@ class _Made:
         self.nbytes = nbytes
 
 
+class _MadeProgram(_Made, DeviceProgram):
+    __slots__ = ()
+
+    def keep(self) -> None:
+        self.device.node.say(packed(RecordKind.KEEP_BUILD, self.device.number, self.name))
+
+
 def made_name(made: object) -> int:
     """What the node calls something that was made there."""
     return cast(_Made, made).name
@@ -375,9 +382,10 @@ class RemoteDevice:
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
         if self.is_lost():
             raise self._loss()
-        program = self._kept(_Made(self, next(ids)))
+        program = _MadeProgram(self, next(ids))
+        self._kept(program)
         self.node.question(RecordKind.BUILD, self.number, tail=strings((text, *options)), name=program.name)()
-        return DeviceProgram(program)
+        return program
 
     def _kept(self, made: _Made) -> _Made:
         """``made``, which the node forgets when nobody has it here any more."""

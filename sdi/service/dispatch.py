@@ -218,6 +218,8 @@ class Dispatcher:
                 self._build(entry)
             case Op.SUB_GROUPS:
                 self._ask_sub_groups(entry)
+            case Op.KEEP_BUILD:
+                self._keep_build(record_id)
             case Op.RELEASE_BUILD:
                 self._gone(record_id)
                 engine.after_issued(lambda: self._launcher.remove(record_id))
@@ -331,6 +333,12 @@ class Dispatcher:
         printing = frozenset(k for k, kernel in enumerate(result.kernels) if kernel.model.prints)
         if printing and self._prints:
             self._printing[build_id] = printing
+
+    def _keep_build(self, number: int) -> None:
+        made = self._launcher.build(number)
+        for program in made.programs if made else ():
+            if program is not None:
+                program.keep()
 
     def _ask_sub_groups(self, entry: RecordEntry) -> None:
         """Has the build thread ask a member."""

@@ -273,7 +273,7 @@ class Door:
                 self._buffer("id", record_id)
             case Op.RELEASE_QUEUE if record_id not in self._queues:
                 self._no_other("id", record_id, "a queue")
-            case Op.RELEASE_BUILD if record_id not in self._builds:
+            case Op.KEEP_BUILD | Op.RELEASE_BUILD if record_id not in self._builds:
                 self._no_other("id", record_id, "a build")
             case Op.RELEASE_REACH if record_id not in self._reaches:
                 self._no_other("id", record_id, "a reach")

@@ -60,7 +60,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 16
+PROTOCOL_VERSION = 17
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -113,6 +113,8 @@ class Op(IntEnum):
     REPLY = 2, "i32 status; u32 reserved; u64 value; u64 payload_nbytes"
     # variable part of PRINTED and FAILED: text_nbytes bytes, padded
     NOTICE = 3, "u32 kind; i32 status; u64 text_nbytes"
+    # the application has the build as a binary: later runs shall build that as quickly as a driver does
+    KEEP_BUILD = 9
     # reply value: arena offset of the buffer's first byte (4096-aligned)
     CREATE_BUFFER = 10, "u64 flags; u64 buffer_nbytes; u64 shift"
     RELEASE_BUFFER = 11

@@ -76,7 +76,10 @@ def binaries_hold_what_the_program_is_made_from(cl: Cl) -> None:
     assert binary_of(cl, program) == b""
     cl.check(cl.clGetProgramInfo(program, 0x1166, 8, (ctypes.c_void_p * 1)(None), None))
     cl.check(cl.clBuildProgram(program, 0, None, b"-D N=3", None, None))
+    cl.check(cl.clGetProgramInfo(program, 0x1166, 8, (ctypes.c_void_p * 1)(None), None))
+    assert cl.records("KEEP_BUILD") == []
     binary = binary_of(cl, program)
+    assert [each["id"] for each in cl.records("KEEP_BUILD")] == [cl.last("BUILD")["id"]]
     answer = (c_int32 * 1)(7)
     again = cl.make(
         "clCreateProgramWithBinary",
@@ -97,6 +100,9 @@ def binaries_hold_what_the_program_is_made_from(cl: Cl) -> None:
     tail = bytes.fromhex(record["tail"])
     assert tail[:14] == struct.pack("<Q", len(ADD)) + b"-D N=3" and tail[14:].rstrip(b"\0") == ADD.encode()
     cl.kernel(again, "add")
+    assert binary_of(cl, again) == binary_of(cl, program)
+    told = [each["id"] for each in cl.records("KEEP_BUILD")]
+    assert told == [cl.last("BUILD")["id"], record["id"]], "once each"
     for damaged in (
         binary[:-1],
         binary + b"x",

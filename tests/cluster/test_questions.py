@@ -11,6 +11,7 @@ from sdi.cluster.job import Job
 from sdi.cluster.node_facts import Asked
 from sdi.cluster.records import RecordKind, records
 from sdi.devices.base import Device
+from sdi.devices.opencl.programs import OpenClMemberProgram
 from sdi.launch.programs.builds import ProgramCache, on_all
 from tests.cluster.jobs import Spied, threads
 
@@ -103,3 +104,13 @@ def test_programs_are_built_and_kernels_asked_for_on_all_nodes_at_once(gate: Gat
     assert gate.passed == 4 and len(set(facts)) == 1
     gate.is_shut = False
     on_all(devices, lambda number: devices[number].close())
+
+
+def test_what_the_application_keeps_is_told_to_the_member(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[object] = []
+    monkeypatch.setattr(OpenClMemberProgram, "keep", lambda program: kept.append(program.shared.key[0]))
+    devices = members(job, 1)
+    for device in devices[:2]:
+        device.build(TEXT, ()).keep()
+    on_all(devices, lambda number: devices[number].close())
+    assert kept == [TEXT] * 2

@@ -16,6 +16,7 @@ import pytest
 from sdi.devices.base import KernelFacts, SubGroupQuery
 from sdi.devices.discover import MemberSettings, open_members
 from sdi.devices.handles import DeviceProgram
+from sdi.devices.opencl.programs import OpenClMemberProgram
 from sdi.devices.polling import Polling
 from sdi.devices.testing.forwarding import ForwardingDevice
 from sdi.errors import BadRecord, ClError, DeviceFailed, Status, require
@@ -323,6 +324,21 @@ def test_commands_behind_a_user_event_wait_and_may_name_buffers_released_meanwhi
     assert client.slot(held)[0] > 0
     client.send(Op.SET_USER_EVENT, event, status=0)
     assert client.read(b, 64) == ints(*(6 + i // 4 for i in range(16)))
+
+
+def test_what_the_application_has_as_a_binary_is_told_to_the_members(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[object] = []
+    monkeypatch.setattr(OpenClMemberProgram, "keep", lambda program: kept.append(program.shared.key))
+    client = serve(2)
+    build, _, _ = client.build(SCALE)
+    client.send(Op.KEEP_BUILD, build)
+    client.send(Op.RELEASE_BUILD, build)
+    client.send(Op.KEEP_BUILD, build)  # released meanwhile: no matter
+    a = client.buffer(ints(3))
+    assert client.read(a, 4) == ints(3)
+    assert len(kept) == 2
 
 
 def test_times_are_ordered_and_on_the_host_clock(serve: Serve) -> None:

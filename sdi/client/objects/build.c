@@ -120,7 +120,7 @@ static void write_link(struct job *job, cl_device_id device, cl_uint num, const 
 
 /* ---- the round trip -------------------------------------------------------------------------------------------- */
 
-static cl_int run_job(cl_uint type, struct job *job)
+static cl_int run_job(const struct work *work, struct job *job)
 {
     struct sdi_build *build = job->build;
     struct sdi_reply reply = {.status = CL_OUT_OF_HOST_MEMORY};
@@ -143,11 +143,13 @@ static cl_int run_job(cl_uint type, struct job *job)
         free(build->object_code);
         build->object_code = result.object;
         build->object_nbytes = result.object_nbytes;
-        build->binary_type = type;
-        if (type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE) {
+        build->binary_type = work->type;
+        if (work->type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE) {
             build->tables = result.tables;
             build->num_tables = result.num_tables;
             build->id = job->id;
+            if (work->program->origin == SDI_FROM_BINARY)
+                sdi_keep_build(build);
         } else {
             sdi_free_tables(result.tables, result.num_tables);
         }
@@ -170,7 +172,7 @@ static cl_int run(const struct work *work)
 {
     cl_int status = CL_SUCCESS;
     for (cl_uint i = 0; i < work->num_jobs; i++) {
-        cl_int one = run_job(work->type, &work->jobs[i]);
+        cl_int one = run_job(work, &work->jobs[i]);
         status = status ? status : one;
     }
     free(work->jobs);

@@ -35,6 +35,14 @@ struct sdi_build *sdi_new_build(void)
     return build;
 }
 
+/* Client lock held.  The application has a binary of it. */
+void sdi_keep_build(struct sdi_build *build)
+{
+    if (build->id && !build->is_kept)
+        sdi_send_bare(SDI_OP_KEEP_BUILD, build->id);
+    build->is_kept = true;
+}
+
 void sdi_build_unref(struct sdi_build *build)
 {
     if (--build->refs)
@@ -245,7 +253,7 @@ static cl_int answer_binaries(cl_program program, bool only_sizes, size_t size, 
     if (size_ret)
         *size_ret = all;
     for (cl_uint i = 0; value && i < program->num_targets; i++) {
-        const struct sdi_build *build = program->targets[i].build;
+        struct sdi_build *build = program->targets[i].build;
         size_t nbytes = sdi_binary_nbytes(build);
         unsigned char *to;
         if (only_sizes) {
@@ -253,8 +261,10 @@ static cl_int answer_binaries(cl_program program, bool only_sizes, size_t size, 
             continue;
         }
         memcpy(&to, (unsigned char **)value + i, sizeof to);
-        if (to && nbytes)
+        if (to && nbytes) {
             sdi_write_binary(build, to);
+            sdi_keep_build(build);
+        }
     }
     return CL_SUCCESS;
 }

@@ -42,6 +42,7 @@ struct sdi_build {
     size_t object_nbytes;
     char *options, *log; /* or NULL */
     bool tells_arguments;  /* what their names and types are: it was built with an option that asks for it */
+    bool is_kept;          /* the application has it as a binary, and the service was told */
     struct sdi_kernel_table *tables;
     uint32_t num_tables;
 };
@@ -93,6 +94,7 @@ cl_program sdi_new_program(cl_context context, char *source, size_t nbytes, cl_u
 /* Client lock held.  A build with one reference, which is nothing yet; NULL: no memory. */
 struct sdi_build *sdi_new_build(void);
 void sdi_build_unref(struct sdi_build *build);
+void sdi_keep_build(struct sdi_build *build);
 /* The target of a device; NULL: it is none of the program's. */
 struct sdi_target *sdi_target_of(cl_program program, cl_device_id device);
 /* The first build with an executable; NULL: there is none. */

@@ -393,7 +393,7 @@ class CudaDevice:
     # -- programs ------------------------------------------------------------------------------------
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
-        return DeviceProgram(self._programs.build(text, options))
+        return self._programs.build(text, options)
 
     def kernel_info(
         self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None

@@ -34,6 +34,7 @@ from sdi.devices.cuda.printing import PrintBuffer
 from sdi.devices.cuda.spread import Units, spread_nbytes
 from sdi.devices.cuda.textures import Textures
 from sdi.devices.cuda.translated import compiled, translated
+from sdi.devices.handles import DeviceProgram
 from sdi.devices.native import NativeLaunch
 from sdi.errors import BuildError, ClError, DeviceFailed, Status
 from sdi.ndrange import Int3
@@ -57,7 +58,7 @@ class LaunchableFunction(Protocol):
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class CudaMemberProgram:
+class CudaMemberProgram(DeviceProgram):
     """``too_large``: local memory of kernels that have too much, by symbol.
 
     ``flat``: the same, compiled for grids that are launched in x alone, once one was needed.

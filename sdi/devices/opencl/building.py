@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NoReturn, cast
 
 import pyopencl as cl
 from pyopencl import _cl, invoker
 
 from sdi import cache
 
-_generates: Final = threading.Lock()
-_WRITER = "_generate_enqueue_and_set_args_module"
-if hasattr(invoker, _WRITER):  # else each kernel object takes 0.3 ms, and memory that is never given back
-    setattr(invoker, _WRITER, functools.lru_cache(maxsize=1024)(getattr(invoker, _WRITER)))
+_WRITER: Final = "generate_enqueue_and_set_args"
+_makes: Final = threading.local()
+
+
+def _is_never_called(*_: object, **__: object) -> NoReturn:
+    raise NotImplementedError("a kernel of sdi's own is called by nobody")
+
+
+def _without_python(write: Callable[..., object]) -> Callable[..., object]:
+    """pyopencl's writer of a kernel object's two functions, but for the kernels that are made here."""
+
+    @functools.wraps(write)
+    def written(*asked: object, **named: object) -> object:
+        return (_is_never_called,) * 2 if getattr(_makes, "kernel", False) else write(*asked, **named)
+
+    return written
+
+
+if hasattr(invoker, _WRITER):
+    setattr(invoker, _WRITER, _without_python(getattr(invoker, _WRITER)))
 
 
 def build(program: _cl._Program, text: str, options: str) -> None:
@@ -29,9 +47,25 @@ def build(program: _cl._Program, text: str, options: str) -> None:
 
 
 def new_kernel(program: cl.Program | _cl._Program, name: str) -> cl.Kernel:
-    """A kernel.  Raises ``cl.Error``.
+    """A kernel, for launches alone.  Raises ``cl.Error``.
 
-    pyopencl writes Python for each function, with names that threads must not choose at the same time.
+    pyopencl writes Python for each function, which takes 1 to 2 ms the first time, memory that is never given
+    back, and names that threads must not choose at the same time: for functions that nobody calls.
     """
-    with _generates:
+    _makes.kernel = True
+    try:
         return cl.Kernel(program, name)
+    finally:
+        _makes.kernel = False
+
+
+def binary_of(program: _cl._Program) -> bytes:
+    """What the driver can make it from, for its one device.  Blocks.  Raises ``cl.Error``.
+
+    The size comes first, by a call that does not hold Python's lock: PoCL compiles all kernels then.
+    """
+    info = ctypes.CDLL(_cl.__file__).clGetProgramInfo
+    info.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+    size = ctypes.c_size_t()
+    info(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
+    return cast(list[bytes], program.get_info(cl.program_info.BINARIES))[0]

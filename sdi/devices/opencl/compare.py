@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -46,7 +47,7 @@ class Comparer:
         with self._lock:
             kernel = self._kernel(f"sdi_diff_{comparison.unit_nbytes}")
             cl.enqueue_fill_buffer(queue, found, b"\0", 0, HEADER_NBYTES)
-            kernel.set_args(
+            given = (
                 own,
                 np.uint64(comparison.offset),
                 twin,
@@ -56,7 +57,7 @@ class Comparer:
                 found,
                 np.uint64(values_offset(comparison.nbytes, comparison.unit_nbytes)),
             )
-            return self._enqueue(queue, kernel)
+            return self._enqueue(queue, kernel, given)
 
     def apply(
         self,
@@ -69,7 +70,7 @@ class Comparer:
         """Enqueue its APPLY."""
         with self._lock:
             kernel = self._kernel(f"sdi_apply_{comparison.unit_nbytes}")
-            kernel.set_args(
+            given = (
                 own,
                 np.uint64(comparison.offset),
                 twin,
@@ -79,7 +80,7 @@ class Comparer:
                 np.uint32(8 * comparison.smallest_nbytes),
                 np.uint32(operation_number(comparison)),
             )
-            return self._enqueue(queue, kernel)
+            return self._enqueue(queue, kernel, given)
 
     def _kernel(self, name: str) -> cl.Kernel:
         if not self._kernels:
@@ -89,5 +90,9 @@ class Comparer:
             self._kernels = {name: new_kernel(program, name) for name in names}
         return self._kernels[name]
 
-    def _enqueue(self, queue: cl.CommandQueue, kernel: cl.Kernel) -> cl.Event:
+    def _enqueue(
+        self, queue: cl.CommandQueue, kernel: cl.Kernel, given: Sequence[cl.Buffer | np.generic]
+    ) -> cl.Event:
+        for index, value in enumerate(given):
+            kernel.set_arg(index, value)
         return cl.enqueue_nd_range_kernel(queue, kernel, (self.width,), (_LOCAL_ITEMS,))

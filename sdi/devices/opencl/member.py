@@ -353,7 +353,7 @@ class OpenCLDevice:
         return self._lane.issue(start, wait)
 
     def build(self, text: str, options: Sequence[str]) -> DeviceProgram:
-        return DeviceProgram(self._programs.build(text, options))
+        return self._programs.build(text, options)
 
     def kernel_info(
         self, program: DeviceProgram, kernel: str, asked: SubGroupQuery | None = None

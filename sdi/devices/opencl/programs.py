@@ -14,6 +14,7 @@ from pyopencl import _cl
 
 from sdi.clc.preprocess.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
 from sdi.devices.base import KernelFacts, LocalBytes, SubGroupQuery
+from sdi.devices.handles import DeviceProgram
 from sdi.devices.image import Sampler
 from sdi.devices.opencl.building import build, new_kernel
 from sdi.devices.opencl.context import DriverContext
@@ -71,11 +72,14 @@ class _Kernel:
 
 
 @dataclass(slots=True, eq=False)
-class OpenClMemberProgram:
+class OpenClMemberProgram(DeviceProgram):
     """What a member has of a program that members of its device share."""
 
     shared: DriverProgram
     kernels: dict[str, _Kernel] = field(default_factory=dict)
+
+    def keep(self) -> None:
+        self.shared.want_binary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,11 +114,14 @@ class OpenCLPrograms:
         new = partial(DriverProgram, key, self._compiler, partial(self._built, *key))
         return OpenClMemberProgram(self._shared.program(self._number, key, new))
 
-    def _built(self, text: str, options: str) -> _cl._Program:
+    def _built(self, text: str, options: str, binary: bytes | None = None) -> _cl._Program:
         # Not cl.Program: it adds include paths and warns about every non-empty log.
         handle = None
         try:
-            handle = _cl._Program(self._shared.handle, text)
+            if binary is None:
+                handle = _cl._Program(self._shared.handle, text)
+            else:
+                handle = _cl._Program(self._shared.handle, [self._device], [binary])
             build(handle, text, options)
         except cl.Error as cause:
             log = ""

@@ -27,9 +27,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     builds: list[tuple[str, str]] = []
     original = OpenCLPrograms._built
 
-    def build(self: OpenCLPrograms, text: str, options: str) -> object:
+    def build(self: OpenCLPrograms, text: str, options: str, binary: bytes | None = None) -> object:
         builds.append((text, options))
-        return original(self, text, options)
+        return original(self, text, options, binary)
 
     monkeypatch.setattr(OpenCLPrograms, "_built", build)
     return builds

@@ -7,11 +7,12 @@ import linecache
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pyopencl as cl
 import pytest
 from pyopencl import _cl
 
-from sdi.devices.opencl.building import build, new_kernel
+from sdi.devices.opencl.building import binary_of, build, new_kernel
 from sdi.devices.opencl.member import DriverDevice
 
 
@@ -41,11 +42,31 @@ def test_nobody_else_builds_the_same_text_meanwhile(tmp_path: Path, monkeypatch:
     assert program.built == [(b"-DN=1", True)] * 2
 
 
-def test_of_all_kernel_objects_of_a_function_only_the_first_writes_python(driver: DriverDevice) -> None:
-    source = "kernel void written_once(global int *a, int b) { a[0] = b; }"
+def test_kernel_objects_are_made_without_writing_python(driver: DriverDevice) -> None:
+    source = "kernel void never_written(global int *a, int b) { a[0] = b; }"
     program = cl.Program(cl.Context([driver.handle]), source).build()
-    new_kernel(program, "written_once")
     before = len(linecache.cache)
-    made = [new_kernel(program, "written_once") for _ in range(3)]
+    made = [new_kernel(program, "never_written") for _ in range(3)]
     assert len(linecache.cache) == before
     assert len({kernel.int_ptr for kernel in made}) == 3
+
+
+def test_kernel_objects_of_others_can_be_called(driver: DriverDevice) -> None:
+    context = cl.Context([driver.handle])
+    program = cl.Program(context, "kernel void called(global int *a, int b) { a[0] = b; }").build()
+    with pytest.raises(cl.LogicError):
+        new_kernel(program, "none")
+    queue = cl.CommandQueue(context)
+    found, place = np.zeros(1, np.int32), cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    cl.Kernel(program, "called")(queue, (1,), (1,), place, np.int32(7))
+    cl.enqueue_copy(queue, found, place)
+    assert found.tolist() == [7]
+
+
+def test_a_binary_makes_the_program_again(driver: DriverDevice) -> None:
+    context = cl.Context([driver.handle])
+    program = _cl._Program(context, "kernel void kept(global int *a) { a[0] = 1; }")
+    build(program, "", "")
+    again = _cl._Program(context, [driver.handle], [binary_of(program)])
+    build(again, "", "")
+    assert new_kernel(again, "kept").get_info(cl.kernel_info.NUM_ARGS) == 1

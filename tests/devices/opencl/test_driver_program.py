@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sdi.devices import copying
+from sdi.devices.base import LocalBytes
 from sdi.devices.opencl import driver_program
 from sdi.devices.opencl.driver_program import DriverProgram
 from sdi.devices.opencl.member import OpenCLDevice
@@ -156,7 +157,7 @@ def test_what_builds_no_more_fails_the_launch(
 ) -> None:
     asked(members[:1])
 
-    def fail(_self: OpenCLPrograms, text: str, options: str) -> object:
+    def fail(_self: OpenCLPrograms, text: str, options: str, binary: bytes | None = None) -> object:
         raise BuildError("no space left")
 
     monkeypatch.setattr(OpenCLPrograms, "_built", fail)
@@ -168,9 +169,102 @@ def test_what_builds_no_more_fails_the_launch(
     members[0].free(buffer)
 
 
+@pytest.fixture
+def from_binary(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each build that reaches the driver whether it is of a binary; nothing was launched before."""
+    monkeypatch.setattr(driver_program, "_launched", {""})
+    found: list[bool] = []
+    original = OpenCLPrograms._built
+
+    def build(self: OpenCLPrograms, text: str, options: str, binary: bytes | None = None) -> object:
+        found.append(binary is not None)
+        return original(self, text, options, binary)
+
+    monkeypatch.setattr(OpenCLPrograms, "_built", build)
+    return found
+
+
+def launched(members: list[OpenCLDevice], is_kept: bool, text: str = SOURCE) -> None:
+    """In a run of its own, on each member in turn."""
+    driver_program._launched.intersection_update({""})
+    programs = [member.build(text, OPTIONS) for member in members]
+    for member, program in zip(members, programs, strict=True):
+        for kernel in ("twice", "more"):
+            member.kernel_info(program, kernel)
+        if is_kept:
+            program.keep()
+    for member, program in zip(members, programs, strict=True):
+        found = np.arange(8, dtype=np.int32)
+        buffer = member.allocate(found.nbytes)
+        ready = copying.upload(member, memoryview(found).cast("B"), buffer, 0, [])
+        bound = member.bind(program, "more", [buffer, LocalBytes(16)])
+        for _ in range(2):
+            ready = member.launch(bound, (2, 1, 1), (4, 1, 1), 1, [ready])
+        finish(copying.download(member, buffer, 0, memoryview(found).cast("B"), [ready]))
+        assert found.tolist() == list(range(2, 10))
+        member.free(buffer)
+
+
+def test_what_the_application_keeps_and_launches_is_built_from_the_driver_s_binary(
+    members: list[OpenCLDevice], from_binary: list[bool]
+) -> None:
+    launched(members, is_kept=True)
+    assert from_binary == [False]
+    for is_kept in (True, False):
+        launched(members, is_kept)
+    assert from_binary == [False, True, True]
+
+
+def test_what_is_not_launched_or_not_kept_has_no_binary(
+    members: list[OpenCLDevice], from_binary: list[bool]
+) -> None:
+    program = members[0].build(SOURCE, OPTIONS)
+    members[0].kernel_info(program, "twice")
+    members[0].kernel_info(program, "more")
+    program.keep()
+    for _ in range(2):
+        launched(members, is_kept=False)
+    assert from_binary == [False] * 3
+
+
+def test_no_binary_is_made_of_what_was_launched_already(
+    members: list[OpenCLDevice], from_binary: list[bool]
+) -> None:
+    """PoCL 3.1 ends the process where the program's kernels run meanwhile."""
+    buffer = members[0].allocate(64)
+    for _ in range(2):
+        program = members[0].build(SOURCE, OPTIONS)
+        members[0].kernel_info(program, "twice")
+        members[0].kernel_info(program, "more")
+        members[0].bind(program, "twice", [buffer])
+        program.keep()
+        members[0].bind(program, "more", [buffer, LocalBytes(4)])
+    launched(members, is_kept=False)
+    assert from_binary == [False] * 3
+    members[0].free(buffer)
+
+
+def test_of_many_kernels_no_binary_is_made(
+    members: list[OpenCLDevice], from_binary: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_program, "_KERNELS_MAX", 1)
+    for _ in range(2):
+        launched(members, is_kept=True)
+    assert from_binary == [False] * 2
+
+
+def test_a_binary_that_the_driver_refuses_is_as_good_as_absent(
+    members: list[OpenCLDevice], from_binary: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_program, "binary_of", lambda _: b"of another driver")
+    for _ in range(2):
+        launched(members, is_kept=True)
+    assert from_binary == [False, True, False]
+
+
 def test_what_can_not_be_read_is_as_good_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    build = cast(Callable[[], object], lambda: made.append(1))
+    build = cast(Callable[[bytes | None], object], lambda _: made.append(1))
     monkeypatch.setattr(driver_program.kept, "find", lambda _kind, _name: ["something else"])
     DriverProgram(("text", ""), "compiler", build)  # type: ignore[arg-type]
     assert made == [1]
