@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.ticket import Ticket
@@ -67,6 +67,18 @@ class NativePlace:
     near: int = 0
 
 
+FETCHED_MAX = 16
+"""Of so many parts a kernel brings all."""
+
+
+class NativePart(NamedTuple):
+    """Runs of another member, the first of which is at ``from_`` there, and goes to ``to``."""
+
+    to: NativePlace
+    from_: NativePlace
+    runs: Region
+
+
 class NativeMember(Protocol):
     """A member, as the player issues its operations."""
 
@@ -100,13 +112,8 @@ class NativeMember(Protocol):
     def may_begin(self, bound: BoundKernel, groups: Int3, local_size: Int3) -> bool:
         """Whether the player may launch it although nobody did so before."""
 
-    def fetch(
-        self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
-    ) -> NativeLaunch | None:
-        """A kernel that brings runs like these of ``source``, the first of which are at ``from_`` and ``to``.
-
-        None where the driver's copy is as good.
-        """
+    def fetch(self, source: NativeMember, parts: Sequence[NativePart]) -> NativeLaunch | None:
+        """A kernel that brings all these of ``source``; None where the driver's copies are as good."""
 
     def marker(self) -> Ticket:
         """Done when all that was given to the lane is."""

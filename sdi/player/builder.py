@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Protocol
 
 from sdi.cells import Cells
-from sdi.devices.native import NativeLane, NativeLaunch, NativeMember, NativePlace
+from sdi.devices.native import FETCHED_MAX, NativeLane, NativeLaunch, NativeMember, NativePart, NativePlace
 from sdi.intervals import ByteRange
 from sdi.launch.chunks import Chunk
 from sdi.launch.recording import Assignment, Change, Recording
@@ -119,12 +120,46 @@ class Builder:
 
     def transfers(self, transfers: Sequence[Transfer]) -> bool:
         """Copies before it; False where the player can't make one of them."""
-        if not all(self._transfer(transfer) for transfer in transfers):
-            return False
         has_events = any(lane.has_events for lane in self._player.lanes)
-        if has_events and 1 < len(transfers) <= c.BESIDE_MAX and _are_beside(transfers):
-            self.num_beside = len(transfers)
+        is_beside = has_events and len(transfers) > 1 and _are_beside(transfers)
+        for group in _by_ends(transfers) if is_beside else [[transfer] for transfer in transfers]:
+            if not self._fetch(group) and not all(map(self._transfer, group)):
+                return False
+        if is_beside and 1 < len(self.ops) <= c.BESIDE_MAX:
+            self.num_beside = len(self.ops)
         return True
+
+    def _fetch(self, group: Sequence[Transfer]) -> bool:
+        """One kernel of a member brings what it gets of another one; False where none does."""
+        memory, source, target = self._player.memory, group[0].copy.source, group[0].copy.target
+        if HOST in (source, target) or memory.memories.pooled_memory in (source, target):
+            return False
+        native, other = (self._player.members[end - 1] for end in (target, source))
+        nbytes = sum(transfer.nbytes for transfer in group)
+        if not native.peer(other) or self._is_long(source, target, nbytes):
+            return False
+        parts: list[NativePart] = []
+        accesses: list[tuple[int, int]] = []
+        for transfer in group:
+            buffer, over = transfer.buffer, transfer.copy.over.bounds
+            here, there = (self._place(buffer, end - 1, over) for end in (target, source))
+            if here is None or there is None:
+                return False
+            parts.append(NativePart(here, there, transfer.region))
+            accesses += [(self._player.segment(buffer, source), 0), (self._player.segment(buffer, target), 1)]
+        kernel = native.fetch(other, parts)
+        if kernel is None:
+            return False
+        op = c.PlayerOp(kind=c.OP_FETCH, lane=target - 1, nbytes=nbytes)
+        self._kernel(op, kernel)
+        self.uses += [(target - 1, (transfer.leave, transfer.arrive)) for transfer in group]
+        told = ("copy", source, target, nbytes, group[0].cause, group[0].is_staged)
+        return self._op(op, list(dict.fromkeys(accesses)), told)
+
+    def _is_long(self, source: int, target: int, nbytes: int) -> bool:
+        """Whether a copy goes beside what members compute."""
+        links = self._player.memory.transfers.links
+        return nbytes > COPY_MAX_NBYTES and links.cost_ns(source, target, nbytes) > PEER_MAX_NS
 
     def _transfer(self, transfer: Transfer) -> bool:
         player = self._player
@@ -136,7 +171,7 @@ class Builder:
             return False
         is_on_host = HOST in (source, target)
         is_large = is_on_host and over.nbytes > COPY_MAX_NBYTES  # all of which would be page-locked
-        if nbytes > COPY_MAX_NBYTES and memory.transfers.links.cost_ns(source, target, nbytes) > PEER_MAX_NS:
+        if self._is_long(source, target, nbytes):
             return False
         member = (source if target == HOST else target) - 1
         native = player.members[member]
@@ -163,16 +198,10 @@ class Builder:
             self.keep.append(allocation.device_buffer)
         op.from_, op.to = places[source].at, places[target].at
         if HOST not in (source, target):
-            if not native.peer(player.members[source - 1]):
+            if runs.levels or not native.peer(player.members[source - 1]):
                 return False
             op.kind = c.OP_COPY
             op.object, op.other = (player.lanes[end - 1].context for end in (target, source))
-            fetch = native.fetch(player.members[source - 1], places[target], places[source], runs)
-            if fetch is not None:
-                op.kind = c.OP_FETCH
-                self._kernel(op, fetch)
-            elif runs.levels:
-                return False
         else:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
             _set_rows(op, runs, runs)
@@ -468,6 +497,17 @@ def _set_rows(op: c.PlayerOp, from_: Region, to: Region) -> None:
         op.from_pitch, op.to_pitch = (
             each.levels[0][0] if each.levels else each.nbytes for each in (from_, to)
         )
+
+
+def _by_ends(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
+    """Those together that a member gets of another one for the same cause, as many as one kernel brings."""
+    groups: dict[tuple[int, int, str, bool, int], list[Transfer]] = {}
+    counts: Counter[tuple[int, int, str, bool]] = Counter()
+    for each in transfers:
+        key = (each.copy.source, each.copy.target, each.cause, each.is_staged)
+        groups.setdefault((*key, counts[key] // FETCHED_MAX), []).append(each)
+        counts[key] += 1
+    return list(groups.values())
 
 
 def _are_beside(transfers: Sequence[Transfer]) -> bool:

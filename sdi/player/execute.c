@@ -182,6 +182,23 @@ static int group_needs(struct sdi_player *p, const struct recording *r, const st
     return status;
 }
 
+/* The copies before a launch were issued: events behind them, for members that may not write what others are yet to read.
+ * They would be behind the others' launches else, and one member would compute after the other. */
+static int launches_need(struct sdi_player *p, const struct recording *r, const struct node *node, uint32_t num_ops)
+{
+    int status = 0;
+    for (uint32_t i = r->first_launch; i < num_ops; i++) {
+        const struct op *op = &r->ops[i];
+        const unsigned lane = lane_of(p, op, node->queue);
+        uint64_t needs[LANES_MAX] = {0};
+        op_needs(p, r, op, &p->queues[node->queue], needs);
+        for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
+            if (l != lane)
+                status = lane_mark_behind(p, l, needs[l]);
+    }
+    return status;
+}
+
 static void op_accessed(struct sdi_player *p, const struct recording *r, const struct op *op, unsigned lane, uint64_t number,
                         bool reads, bool writes)
 {
@@ -315,6 +332,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
             done = 0;
             status = group_needs(p, r, node, group, waits, beside);
         }
+        if (i && i == r->first_launch && !r->num_together && status == 0)
+            status = launches_need(p, r, node, num_ops);
         const bool is_grouped = has(group, i);
         memcpy(needs, is_grouped ? beside[i - group->first] : waits, sizeof needs);
         if (!is_grouped)

@@ -12,7 +12,7 @@ enum {
     LINGER_NS = 100000,
     REST_NS = 2000000, /* the same where members want the cores; what is posted waits as long */
     SPIN_NS = 50000,
-    SPIN_LONG_NS = 300000, /* where there are cores to spare, and only asking tells what a GPU has done */
+    SPIN_LONG_NS = 5000000, /* where there are cores to spare, and only asking tells what a GPU has done */
     SPARE_CORES = 4,
     NAP_LEAST_NS = 10000,
     NAP_MOST_NS = 250000,
@@ -73,7 +73,7 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     cpu_set_t cores;
     bool has_spare = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
     p->spin_ns = driver == DRIVER_CUDA && has_spare ? SPIN_LONG_NS : SPIN_NS;
-    p->nap_part = driver == DRIVER_CUDA ? 32 : 8; /* else its members want the cores */
+    p->nap_part = driver != DRIVER_CUDA ? 8 : has_spare ? 128 : 32; /* else its members want the cores */
     p->rests = driver != DRIVER_CUDA;
     p->lanes[p->num_lanes].driver = driver;
     p->lanes[p->num_lanes].context = context;
@@ -302,8 +302,11 @@ static int play(struct sdi_player *p, bool may_play)
         }
         if (!may_play)
             return SDI_IDLE;
+        const bool was_busy = p->num_nodes;
         if (player_look(p))
             return SDI_FAILED;
+        if (was_busy && !p->num_nodes)
+            since = 0; /* the application has just been told, and mostly goes on at once */
         profile_turn_ends(p, true);
         if (player_is_posted(p))
             return SDI_POSTED;

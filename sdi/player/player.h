@@ -199,6 +199,7 @@ struct recording {
     uint64_t surveyed_ns, surveyed; /* the least that a launch took in the last survey, see streams.c; how many there were */
     uint32_t next;       /* of the same bucket */
     uint64_t delta;
+    uint32_t first_launch; /* among its operations; what comes before are copies */
     union {
         struct given given;
         struct {

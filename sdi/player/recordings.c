@@ -232,6 +232,8 @@ API int64_t sdi_player_add(struct sdi_player *p, const struct given *g)
         return -1;
     }
     r->num_beside = g->num_beside <= BESIDE_MAX ? g->num_beside : 0;
+    while (r->first_launch < r->num_ops && r->ops[r->first_launch].kind != OP_LAUNCH)
+        r->first_launch++;
     r->hash = record_hash((const char *)r->key, r->mask, r->key_nbytes);
     uint32_t *bucket = &p->buckets[r->hash % BUCKETS];
     r->next = *bucket;

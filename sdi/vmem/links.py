@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -26,6 +26,11 @@ MEASURED_NBYTES = 1 << 18
 _WEIGHT, _MOST = 0.2, 4.0
 """Of a new time, and how often it counts the rate that was known: a copy that had to wait for something else
 now and then takes a hundred times as long.
+"""
+_LATEST = 8
+"""Of so many copies from member to member the best says what their link can: whatever else they waited for,
+made one after the other by Python, is not the link's, and a link that once seemed slower than the way through
+the host would not be tried again.
 """
 _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
@@ -92,6 +97,7 @@ class Links:
                     rate = sum(end.host_ns_per_byte for end in ends)
                 self._rates[source][target] = rate
         self._measured: Counter[tuple[int, int]] = Counter()
+        self._latest: dict[tuple[int, int], deque[float]] = {}  # of members of one machine
         self._free_ns = [0.0] * count
         self._filled_ns = [0.0] * count
         self._leaving_ns = dict.fromkeys(self._places, 0.0)  # of each place, until when bytes leave it
@@ -254,5 +260,10 @@ class Links:
             self._network += _WEIGHT * (took / nbytes - self._network)
         self._measured[source, target] += 1
         rates = self._rates[source]
+        if HOST not in (source, target) and not self.crosses(source, target):
+            latest = self._latest.setdefault((source, target), deque([rates[target]], _LATEST))
+            latest.append(took / nbytes)
+            rates[target] = min(latest)
+            return
         most = math.inf if self.crosses(source, target) else _MOST * rates[target]
         rates[target] += _WEIGHT * (min(took / nbytes, most) - rates[target])

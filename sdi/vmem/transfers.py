@@ -59,16 +59,18 @@ class Transfers:
         self._accounting = accounting
 
     def predicted_ns(self, transfers: Iterable[Transfer]) -> float:
-        """What copies from members are expected to take that are made at once: each memory gets one after
-        the other.
+        """What copies from members are expected to take that are made at once: each memory gets what one
+        other has after what another one has.
         """
-        received: dict[int, float] = {}
+        by_ends: dict[tuple[int, int], list[Transfer]] = {}
         for each in transfers:
-            source, target = each.copy.source, each.copy.target
-            if source == HOST:
-                continue  # it comes once whoever needs it
-            cost = self.links.cost_ns(source, target, each.nbytes)
-            cost += self.links.more_ns(source, target, 0, each.region.num_runs - 1)
+            if each.copy.source != HOST:  # what comes from there comes once, whoever needs it
+                by_ends.setdefault((each.copy.source, each.copy.target), []).append(each)
+        received: dict[int, float] = {}
+        for (source, target), those in by_ends.items():
+            cost = self.links.cost_ns(source, target, sum([each.nbytes for each in those]))
+            runs = sum([each.region.num_runs for each in those])
+            cost += self.links.more_ns(source, target, len(those) - 1, runs - len(those))
             received[target] = received.get(target, 0.0) + cost
         return max(received.values(), default=0.0)
 

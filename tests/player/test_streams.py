@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePlace
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePart, NativePlace
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 from sdi.player import face
@@ -59,9 +59,7 @@ class Member:
     def may_begin(self, bound: BoundKernel, groups: Int3, local_size: Int3) -> bool:
         raise NotImplementedError
 
-    def fetch(
-        self, source: NativeMember, to: NativePlace, from_: NativePlace, nbytes: int
-    ) -> NativeLaunch | None:
+    def fetch(self, source: NativeMember, parts: Sequence[NativePart]) -> NativeLaunch | None:
         return None
 
     def marker(self) -> Ticket:

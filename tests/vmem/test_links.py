@@ -114,6 +114,17 @@ def test_measured_times_change_the_choice() -> None:
     assert links.through_host(1, 2, MIB)
 
 
+def test_the_best_of_the_last_copies_tells_what_a_link_between_members_can() -> None:
+    links = Links([GPU, GPU], frozen)
+    quick, slow = MIB // 100, 100 * MIB
+    for count in range(40):
+        ticket = Ticket()
+        links.issued(1, 2, MIB, ticket)
+        ticket.complete(None, 1, 1 + (slow if count % 8 else quick))
+    assert links.cost_ns(1, 2, MIB) == pytest.approx(LATENCY_NS + quick)
+    assert not links.through_host(1, 2, MIB)
+
+
 def test_one_copy_that_had_to_wait_does_not_make_a_link_slow() -> None:
     links = Links([GPU, GPU], frozen)
     before = links.cost_ns(HOST, 1, MIB) - LATENCY_NS

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from sdi.devices import copying
-from sdi.devices.capabilities import CPU
+from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.ticket import Ticket, completed
 from sdi.errors import DeviceFailed
 from sdi.intervals import ByteRange
-from sdi.vmem.directory import HOST
-from sdi.vmem.links import Links
+from sdi.region import Region
+from sdi.vmem.directory import HOST, Copy
+from sdi.vmem.links import LATENCY_NS, Links
+from sdi.vmem.transfers import Transfer
 from tests.vmem.conftest import FOR, MakeRig, noise
 
 
@@ -165,3 +170,20 @@ def test_a_copy_between_members_waits_for_those_who_still_use_the_old_bytes(
     assert gate in waits and not copied.done
     gate.complete()
     made.wait(copied)
+
+
+def test_what_a_member_gets_of_another_one_at_once_has_one_latency(rig: MakeRig) -> None:
+    transfers = rig(2).memory.transfers
+    transfers.links = Links([GPU] * 3)
+
+    def plane(source: int, target: int, start: int) -> Transfer:
+        over = ByteRange(start, start + 1000)
+        made = SimpleNamespace(copy=Copy(source, target, over), nbytes=1000, region=Region(start, 1000))
+        return cast(Transfer, made)
+
+    planes = [plane(1, 2, 5000 * k) for k in range(10)]
+    each_ns = LATENCY_NS + 10_000 * GPU.peer_ns_per_byte + 9 * GPU.peer_copy_ns
+    assert transfers.predicted_ns(planes) == pytest.approx(each_ns)
+    both = [*planes, plane(HOST, 2, 1), *[plane(3, 2, 5000 * k) for k in range(10)], plane(2, 1, 7)]
+    assert transfers.predicted_ns(both) == pytest.approx(2 * each_ns), "one after the other"
+    assert transfers.predicted_ns([plane(HOST, 2, 1)]) == 0

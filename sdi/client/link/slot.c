@@ -12,6 +12,7 @@
 enum {
     WAIT_NS = 100 * 1000 * 1000,
     SPIN_NS = 100000,  /* most that is waited for in a loop takes less; to be woken takes 20 us */
+    SPIN_LONG_NS = 5000000, /* one thread, which without sdi the driver would have ask its GPU all the time */
     LOOKS = 64,        /* before others may run */
     SPARE_CORES = 4,
 };
@@ -21,8 +22,11 @@ static uint32_t next_of[SDI_NUM_SLOTS];
 static uint32_t oldest, newest;
 static uint32_t num_used = 1; /* slot 0 is nobody's */
 
+static uint32_t num_spinning; /* atomic */
+
 static void forget(void)
 {
+    num_spinning = 0;
     oldest = newest = 0;
     num_used = 1;
 }
@@ -117,14 +121,17 @@ bool sdi_has_spare_cores(void)
 /* The service may be waiting for this very core: so others run now and then. */
 static bool changes_soon(uint32_t seen)
 {
-    uint64_t begin = sdi_now_ns();
+    const uint64_t begin = sdi_now_ns();
+    const bool is_first = __atomic_fetch_add(&num_spinning, 1, __ATOMIC_RELAXED) == 0;
+    bool changes = false;
     do {
-        for (unsigned n = 0; n < LOOKS; n++)
-            if (sdi_epoch() != seen)
-                return true;
-        sched_yield();
-    } while (sdi_now_ns() - begin < SPIN_NS);
-    return false;
+        for (unsigned n = 0; n < LOOKS && !changes; n++)
+            changes = sdi_epoch() != seen;
+        if (!changes)
+            sched_yield();
+    } while (!changes && sdi_now_ns() - begin < (is_first ? SPIN_LONG_NS : SPIN_NS));
+    __atomic_fetch_sub(&num_spinning, 1, __ATOMIC_RELAXED);
+    return changes;
 }
 
 int sdi_epoch_wait(uint32_t seen)

@@ -15,7 +15,7 @@ from sdi.devices.base import Place
 from sdi.devices.cuda.channel import Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import MAX_PITCH, copy_peer, copy_pitched, copy_region, drv
-from sdi.devices.cuda.fetch import FETCH_ITEMS, fetch_launch
+from sdi.devices.cuda.fetch import FETCH_ITEMS, FetchPart, fetch_launch
 from sdi.devices.cuda.images import CudaImage, copy_pixels
 from sdi.devices.cuda.memory import CudaBuffer, Fills, blocks_of, check_range, fill_pattern
 from sdi.devices.cuda.module import CudaFunction
@@ -120,15 +120,15 @@ def peer_copy(
 
 
 def fetched(source: At, target: At, region: Region, kernel: CudaFunction, stream: Stream) -> Start:
-    """Runs of few bytes of another member whose memory this one reads directly, by its ``ROWS_KERNEL``."""
+    """Runs of few bytes of another member whose memory this one reads directly, by its ``FETCHER``."""
     (from_, source_offset), (to, target_offset) = source, target
 
     def start() -> None:
         check_range(region.span_nbytes, source_offset, from_.nbytes)
         check_range(region.span_nbytes, target_offset, to.nbytes)
         there, here = from_.address + source_offset, to.address + target_offset
-        _, groups, parameters = fetch_launch(here, there, region.nbytes, region.levels)
-        kernel.starter((groups, 1, 1), (FETCH_ITEMS, 1, 1), parameters, 0, stream)()
+        _, groups, parameters = fetch_launch([FetchPart(here, there, region)])
+        kernel.starter(groups, (FETCH_ITEMS, 1, 1), parameters, 0, stream)()
 
     return start
 

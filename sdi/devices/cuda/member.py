@@ -31,7 +31,7 @@ from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.compare import GROUP_ITEMS, diff_launch
 from sdi.devices.cuda.context import CudaContext, use_page_locks
 from sdi.devices.cuda.driver import MAX_PITCH, drv
-from sdi.devices.cuda.fetch import ROWS_KERNEL, is_fetched
+from sdi.devices.cuda.fetch import FETCHER, is_fetched
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.images import CudaImage, image_formats
 from sdi.devices.cuda.info import PLATFORM, VENDOR
@@ -311,9 +311,9 @@ class CudaDevice:
         there, here = source.memory, target.memory
         if not (isinstance(there, CudaBuffer) and isinstance(here, CudaBuffer) and region.levels):
             return None
-        if not is_fetched(region.nbytes, region.levels) or not self._links.reads(other._links):
+        if not is_fetched([region]) or not self._links.reads(other._links):
             return None
-        kernel = self._programs.fetcher(ROWS_KERNEL)
+        kernel = self._programs.fetcher(FETCHER)
         if kernel is None:
             return None
         ends = (there, source.offset + region.base), (here, target.offset + region.base)

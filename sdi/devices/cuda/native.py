@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from sdi.devices.cuda.channel import Channel, Stream
 from sdi.devices.cuda.context import CudaContext
 from sdi.devices.cuda.driver import drv
-from sdi.devices.cuda.fetch import FETCH_ITEMS, fetch_launch, is_fetched
+from sdi.devices.cuda.fetch import FETCH_ITEMS, FetchPart, fetch_launch, is_fetched
 from sdi.devices.cuda.lane import CudaLane
 from sdi.devices.cuda.links import CudaLinks, PeerRoute
 from sdi.devices.cuda.memory import CudaBuffer
 from sdi.devices.cuda.programs import CudaBoundKernel, CudaPrograms
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.issue import MEASURED
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePlace
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePart, NativePlace
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
 from sdi.ndrange import Int3
-from sdi.region import Region
 
 _log = logging.getLogger(__name__)
 _FILLS_NBYTES = frozenset({1, 2, 4})
@@ -96,16 +95,16 @@ class CudaNative:
     def may_begin(self, bound: BoundKernel, groups: Int3, local_size: Int3) -> bool:
         return True
 
-    def fetch(
-        self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
-    ) -> NativeLaunch | None:
-        if not is_fetched(runs.nbytes, runs.levels) or not self._links.reads(cast(CudaNative, source)._links):
+    def fetch(self, source: NativeMember, parts: Sequence[NativePart]) -> NativeLaunch | None:
+        links = cast(CudaNative, source)._links
+        if not is_fetched([part.runs for part in parts]) or not self._links.reads(links):
             return None
-        name, groups, block = fetch_launch(to.at, from_.at, runs.nbytes, runs.levels)
+        found = [FetchPart(part.to.at, part.from_.at, part.runs) for part in parts]
+        name, groups, block = fetch_launch(found)
         kernel = self._programs.fetcher(name)
         if kernel is None:
             return None
-        return NativeLaunch(kernel.handle, (groups, 1, 1), (FETCH_ITEMS, 1, 1), 1, block=block, keep=kernel)
+        return NativeLaunch(kernel.handle, groups, (FETCH_ITEMS, 1, 1), 2, block=block, keep=kernel)
 
     def marker(self) -> Ticket:
         return self._lane.issue(self._channel(), _nothing, (), MEASURED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
@@ -10,13 +10,12 @@ import pyopencl as cl
 
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.lane import Lane
-from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePlace
+from sdi.devices.native import DriverKind, NativeLane, NativeLaunch, NativeMember, NativePart, NativePlace
 from sdi.devices.opencl.memory import OpenCLBuffer
 from sdi.devices.opencl.pocl_order import POCL_ORDER, grid_width
 from sdi.devices.opencl.programs import OpenClBoundKernel
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
-from sdi.region import Region
 
 
 class OpenCLNative:
@@ -70,9 +69,7 @@ class OpenCLNative:
         key = cast(OpenClBoundKernel, bound).key, local_size
         return not self._is_pocl or POCL_ORDER.has_had(key, grid_width(groups, local_size))
 
-    def fetch(
-        self, source: NativeMember, to: NativePlace, from_: NativePlace, runs: Region
-    ) -> NativeLaunch | None:
+    def fetch(self, source: NativeMember, parts: Sequence[NativePart]) -> NativeLaunch | None:
         return None
 
     def marker(self) -> Ticket:

@@ -153,7 +153,7 @@ class StandIn:
 
     def fetcher(self, name: str) -> _Fetcher:
         """In place of ``CudaPrograms.fetcher``: what brings runs of another GPU."""
-        assert name == "sdi_fetch_rows"
+        assert name == "sdi_fetch_1"
         return _Fetcher(self)
 
     def fetch(self, to: int, from_: int, nbytes: int, *levels: int) -> None:
