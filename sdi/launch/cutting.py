@@ -304,11 +304,8 @@ class Cutter:
         """
         start_ns = self.budget.now_ns()
         whole = self._whole(num_groups, plans)
-        if history.assignments > 1 and not history.is_losing():
-            found = self._best(history, num_groups, history.assignments, plans)
-            if self._goes_on(history, found):
-                history.decide(shape_of(found.boxes), len(found.boxes), "")
-                return found
+        if (found := self._going_on(history, num_groups, plans)) is not None:
+            return found
         if self.is_shared or most == 1 or history.assignments:
             return self._stays_whole(history, whole, "until it is known how long that takes")
         accesses = plans.effort()
@@ -362,8 +359,18 @@ class Cutter:
             return (saved_ns + moving_ns) * launches > takes_ns
         return saved_ns * launches + moving_ns * min(launches, TRIAL) > _PATIENCE * takes_ns
 
+    def _going_on(self, history: LaunchHistory, num_groups: Int3, plans: CutPlans) -> CutPlan | None:
+        """The plan by which launches in several assignments go on, of which too little was measured."""
+        if history.assignments < 2 or history.is_losing():
+            return None
+        found = self._best(history, num_groups, history.assignments, plans)
+        if not self._goes_on(history, found):
+            return None
+        history.decide(shape_of(found.boxes), len(found.boxes), "")
+        return found
+
     def _goes_on(self, history: LaunchHistory, found: CutPlan) -> bool:
-        """Whether launches may go on like ``found`` although none of them was measured yet."""
+        """Whether launches may go on like ``found`` although too few of them were measured yet."""
         if not history.at_stake_ns:
             return True
         each_ns = self._assignment_ns * (len(found.boxes) - 1) + self._move_ns(found)
@@ -404,6 +411,9 @@ class Cutter:
         assert run_ns is not None, "something was measured"
         run_ns *= prod(num_groups)
         if self._is_unsure(history, run_ns):
+            # To bring all to one member, and away again, may cost more than a few launches more.
+            if (found := self._going_on(history, num_groups, plans)) is not None:
+                return found
             return self._stays_whole(history, found_for[1], "until it is sure how long that takes")
         saved, moving = self._saved_ns(run_ns, most), self._move_ns(found_for[1])
         history.rest(run_ns, moving)

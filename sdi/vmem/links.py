@@ -32,6 +32,9 @@ _LATEST = 8
 made one after the other by Python, is not the link's, and a link that once seemed slower than the way through
 the host would not be tried again.
 """
+_TELLING = 10
+"""A copy between members that took so many latencies tells how slow a link is, however few bytes it had.
+"""
 _KNOWN_COPIES = 10
 """After so many, a tenth of what a rate says is left of what was assumed."""
 _NETWORK = 1.0
@@ -261,8 +264,10 @@ class Links:
         self._measured[source, target] += 1
         rates = self._rates[source]
         if HOST not in (source, target) and not self.crosses(source, target):
+            if nbytes * rates[target] < LATENCY_NS and took < _TELLING * LATENCY_NS:
+                return  # a link that is as quick as it was taken to be shows nothing but latency
             latest = self._latest.setdefault((source, target), deque([rates[target]], _LATEST))
-            latest.append(took / nbytes)
+            latest.append(max(took - LATENCY_NS, took / _TELLING) / nbytes)
             rates[target] = min(latest)
             return
         most = math.inf if self.crosses(source, target) else _MOST * rates[target]

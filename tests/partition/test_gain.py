@@ -196,7 +196,7 @@ def watched(cells: Cells, first: int) -> bool:
 @pytest.mark.parametrize("with_shares", [False, True])
 @pytest.mark.parametrize("refill_every", [1, 7, 100])
 def test_replayed_launches_are_measured_when_others_would_be(refill_every: int, with_shares: bool) -> None:
-    history, cells = LaunchHistory(Rates(False)), Cells()
+    history, cells = LaunchHistory(Rates(False, {2: 1.0})), Cells()
     history.follow(cells)
     history.decide((2, 1, 1), 2, "")
     epoch = Balance(0, 2, Speeds()).current if with_shares else None
@@ -211,7 +211,8 @@ def test_replayed_launches_are_measured_when_others_would_be(refill_every: int, 
 
 
 def test_of_the_first_launches_another_one_is_measured_for_each_that_was_missed() -> None:
-    history, cells, epoch = LaunchHistory(Rates(False)), Cells(), Balance(0, 2, Speeds()).current
+    history, cells = LaunchHistory(Rates(False, {2: 1.0})), Cells()
+    epoch = Balance(0, 2, Speeds()).current
     history.follow(cells)
     history.decide((2, 1, 1), 2, "")
     history.refill(epoch)
@@ -224,6 +225,23 @@ def test_of_the_first_launches_another_one_is_measured_for_each_that_was_missed(
     epoch.issued += 12
     history.missed(epoch)
     assert not watched(cells, history.watch)
+
+
+def test_a_way_of_which_nothing_was_measured_is_measured_with_the_next_replay() -> None:
+    history, cells = LaunchHistory(Rates(False)), Cells()
+    history.follow(cells)
+    history.decide((1, 1, 1), 1, "")
+    history.ran(1, 9)  # by Python, which was a part of what they took
+    for _ in range(3):
+        history.refill(None)
+        assert [watched(cells, history.watch) for _ in range(3)] == [True, False, False]
+    history.rates.record(1, 100, 10)
+    history.refill(None)
+    assert not watched(cells, history.watch)
+    history.decide((2, 1, 1), 2, "")
+    history.ran(2, 9)
+    tried = sum(history.refill(None) or watched(cells, history.watch) for _ in range(200))
+    assert 50 < tried < 70, "where others always run beside it nobody ever knows"
 
 
 def test_what_is_never_chosen_anew_is_not_measured() -> None:

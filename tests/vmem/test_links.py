@@ -116,13 +116,28 @@ def test_measured_times_change_the_choice() -> None:
 
 def test_the_best_of_the_last_copies_tells_what_a_link_between_members_can() -> None:
     links = Links([GPU, GPU], frozen)
-    quick, slow = MIB // 100, 100 * MIB
+    nbytes, quick, slow = 16 * MIB, 5 * LATENCY_NS, 500 * LATENCY_NS
     for count in range(40):
         ticket = Ticket()
-        links.issued(1, 2, MIB, ticket)
-        ticket.complete(None, 1, 1 + (slow if count % 8 else quick))
-    assert links.cost_ns(1, 2, MIB) == pytest.approx(LATENCY_NS + quick)
-    assert not links.through_host(1, 2, MIB)
+        links.issued(1, 2, nbytes, ticket)
+        ticket.complete(None, 1, 1 + int(slow if count % 8 else quick))
+    assert links.cost_ns(1, 2, nbytes) == pytest.approx(quick)
+    assert not links.through_host(1, 2, nbytes)
+
+
+def test_copies_that_may_be_nothing_but_latency_tell_nothing_of_a_link() -> None:
+    links = Links([GPU, GPU], frozen)
+    before = links.cost_ns(1, 2, MIB)
+    for _ in range(40):  # [M] of 512 KiB, by Python one after the other
+        ticket = Ticket()
+        links.issued(1, 2, MIB // 2, ticket)
+        ticket.complete(None, 1, 1 + int(3 * LATENCY_NS))
+    assert links.cost_ns(1, 2, MIB) == before
+    for _ in range(10):
+        ticket = Ticket()
+        links.issued(1, 2, MIB // 2, ticket)
+        ticket.complete(None, 1, 1 + int(11 * LATENCY_NS))
+    assert links.cost_ns(1, 2, MIB // 2) == pytest.approx(11 * LATENCY_NS)
 
 
 def test_one_copy_that_had_to_wait_does_not_make_a_link_slow() -> None:

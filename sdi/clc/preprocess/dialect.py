@@ -122,7 +122,7 @@ class Definitions:
 
     def look_up(self, names: Collection[str], in_directives: Collection[str]) -> Mapping[str, Macro]:
         asked = {name for name in names if _RESERVED.match(name) or name in listed_names()}
-        asked |= {n for n in in_directives if _UNDERSCORED.match(n) or (n not in names and is_question(n))}
+        asked |= {n for n in in_directives if _UNDERSCORED.match(n) or ("(" in n and is_question(n))}
         asked = {name for name in asked if is_question(name) and not name.startswith("__builtin_")}
         found: dict[str, Macro] = {}
         for name, text in self._answers(asked).items():

@@ -161,6 +161,13 @@ def test_names_without_underscores_are_only_asked_for_if_they_are_listed() -> No
     assert len(compiler.asked) == 1
 
 
+def test_names_in_directives_that_were_met_in_another_file_are_not_asked_for_again() -> None:
+    """As of a header that defines a macro by a function which is called before that is included."""
+    found = definitions({"convert_uint": "_cl_convert_uint", "__has_builtin(x)": "1"})
+    assert found.look_up(["UNUSED", "x"], ["convert_uint", "UNUSED", "__has_builtin(x)"]) == {}
+    assert found.tests == {"__has_builtin(x)": "1"} and found.header() == {}
+
+
 def test_tests_are_answered_by_the_compiler() -> None:
     found = definitions({"__has_builtin": "", "__has_builtin(__builtin_popcount)": "1"})
     assert found.test("__has_builtin", "__builtin_popcount") == "1"
