@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sdi import __version__
 from sdi.clc.frontend.base_header import (
     AMD_QUERY,
+    FLOAT_ATOMIC_FEATURES,
+    FLOAT_ATOMICS,
     GROUP_FEATURE,
     IMAGE_OF_BUFFER,
     INTEL_QUERY,
@@ -210,6 +212,8 @@ def image_info(
     atomics = sum(bit for name, bit in _ATOMIC_BITS.items() if name in language.features)
     info[Info.ATOMIC_MEMORY_CAPABILITIES] = u64(_ATOMICS_ALWAYS | atomics)
     info[Info.ATOMIC_FENCE_CAPABILITIES] = u64(_FENCES_ALWAYS | atomics)
+    if FLOAT_ATOMICS in language.extensions:
+        info |= _float_atomics(language.float_atomics)
     versions = ((1, 0), (1, 1), (1, 2), (3, 0))
     info[Info.OPENCL_C_ALL_VERSIONS] = b"".join(named_version("OpenCL C", *each) for each in versions)
     info[Info.OPENCL_C_FEATURES] = b"".join(named_version(name, 3) for name in language.features)
@@ -230,6 +234,15 @@ def _nvidia_attributes(known: Sequence[Mapping[int, bytes]]) -> dict[int, bytes]
     info[Info.KERNEL_EXEC_TIMEOUT_NV] = u32(max(numbers(Info.KERNEL_EXEC_TIMEOUT_NV)))
     info[Info.INTEGRATED_MEMORY_NV] = u32(0)  # the image's is not the host's
     return info | {param: known[0][param] for param in _NVIDIA_PLACE if param in known[0]}
+
+
+def _float_atomics(features: Iterable[str]) -> dict[int, bytes]:
+    """Answers of cl_ext_float_atomics: what programs may use of it."""
+    found: dict[int, int] = {parameter: 0 for parameter, _ in FLOAT_ATOMIC_FEATURES.values()}
+    for name in features:
+        parameter, bit = FLOAT_ATOMIC_FEATURES[name]
+        found[parameter] |= bit
+    return {parameter: u64(bits) for parameter, bits in found.items()}
 
 
 def _attributes(known: Sequence[Mapping[int, bytes]], params: Sequence[Info]) -> dict[int, bytes]:

@@ -87,6 +87,9 @@ class DeviceInfo(IntEnum):
     LOCAL_MEM_BANKS_AMD, THREAD_TRACE_SUPPORTED_AMD, GFXIP_MAJOR_AMD = range(0x4048, 0x404B)
     GFXIP_MINOR_AMD, AVAILABLE_ASYNC_QUEUES_AMD = 0x404B, 0x404C
     PCI_BUS_INFO_KHR = 0x410F
+    # cl_ext_float_atomics
+    SINGLE_FP_ATOMIC_CAPABILITIES_EXT, DOUBLE_FP_ATOMIC_CAPABILITIES_EXT = 0x4231, 0x4232
+    HALF_FP_ATOMIC_CAPABILITIES_EXT = 0x4233
     # cl_intel_required_subgroup_size
     SUB_GROUP_SIZES_INTEL = 0x4108
     # cl_intel_device_attribute_query
@@ -106,6 +109,14 @@ class AtomicCapabilities(IntEnum):
 
     ORDER_RELAXED, ORDER_ACQ_REL, ORDER_SEQ_CST = 1, 2, 4
     SCOPE_WORK_GROUP, SCOPE_DEVICE = 16, 32
+
+
+class FloatAtomicCapabilities(IntEnum):
+    """Bits."""
+
+    GLOBAL_FP_ATOMIC_LOAD_STORE_EXT, GLOBAL_FP_ATOMIC_ADD_EXT, GLOBAL_FP_ATOMIC_MIN_MAX_EXT = 1, 2, 4
+    LOCAL_FP_ATOMIC_LOAD_STORE_EXT, LOCAL_FP_ATOMIC_ADD_EXT = 1 << 16, 1 << 17
+    LOCAL_FP_ATOMIC_MIN_MAX_EXT = 1 << 18
 
 
 class SvmCapabilities(IntEnum):
@@ -285,6 +296,7 @@ PREFIXES: dict[type[IntEnum], str] = {
     DeviceInfo: "DEVICE_",
     FpConfig: "FP_",
     AtomicCapabilities: "DEVICE_ATOMIC_",
+    FloatAtomicCapabilities: "DEVICE_",
     QueueProperties: "QUEUE_",
     SvmCapabilities: "DEVICE_SVM_",
     MemFlags: "MEM_",

@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from sdi.devices.cuda.info import CudaAttributes, device_info
+from sdi.devices.testing.null import NullDevice
+from sdi.service.image_info import image_info
+from sdi.wire.opencl import u64
 from tests.image_runs import image_environ, run
 from tests.sequences.api import Api
 
@@ -27,15 +31,22 @@ ULONGS = (
 TEXTS = (*range(0x102B, 0x1031), 0x103D, 0x103F, 0x105B, 0x1072)
 NAMES = (0x1060, 0x1061, 0x1062, 0x1066, 0x106F)
 LISTS = (0x1044, 0x1046)
+FLOAT_ATOMICS = (0x4231, 0x4232, 0x4233)
 WORK_ITEM_SIZES, DRIVER_VERSION = 0x1005, 0x102D
 _NAME = struct.Struct("<I64s")
+_GPU = device_info(
+    CudaAttributes(
+        "GPU", "CUDA 13.0", 1 << 34, 4, 10**6, 1024, (1024, 1024, 64), 48 << 10, 64 << 10, 1 << 20, True
+    )
+)
+"""What a CUDA member says, which has no atomic functions of floats."""
 
 
 def print_answers() -> None:
     """JSON: hexadecimal bytes by parameter, for all that are answered."""
     api = Api()
     device, answers = api.device(), {}
-    for param in range(0x1000, 0x1100):
+    for param in (*range(0x1000, 0x1100), *FLOAT_ATOMICS):
         size = ctypes.c_size_t()
         if api.clGetDeviceInfo(device, param, 0, None, ctypes.byref(size)) == 0:
             value = ctypes.create_string_buffer(size.value + 1)
@@ -67,6 +78,8 @@ def number(value: bytes) -> int:
 
 def test_everything_is_answered_in_its_size(answers: dict[int, bytes]) -> None:
     sizes = dict.fromkeys(UINTS, 4) | dict.fromkeys(ULONGS, 8) | {WORK_ITEM_SIZES: 24}
+    if "cl_ext_float_atomics" in names(answers[0x1060]):
+        sizes |= dict.fromkeys(FLOAT_ATOMICS, 8)
     assert {p: len(answers.get(p, b"")) for p in sizes} == sizes
     assert all(answers[p].endswith(b"\0") and b"\0" not in answers[p][:-1] for p in TEXTS)
     assert all(len(answers[p]) % _NAME.size == 0 for p in NAMES)
@@ -144,6 +157,22 @@ def test_limits_are_those_that_every_device_has(answers: dict[int, bytes]) -> No
         assert both == ("__opencl_c_read_write_images" in names(answers[0x106F]))
     of_buffers = "cl_khr_image2d_from_buffer" in names(answers[0x1060])
     assert number(answers[0x104A]) == number(answers[0x104B]) == of_buffers
+
+
+def test_atomic_functions_of_floats_are_those_that_all_members_have() -> None:
+    def answers(*members: tuple[int, int]) -> list[int]:
+        info = image_info([_with_float_atomics(*each) for each in members], 1 << 30)
+        return [number(info[param]) for param in FLOAT_ATOMICS]
+
+    assert answers((0x70007, 0x70007)) == [0x70007, 0x70007, 0]
+    assert answers((0x70007, 0x70007), (0x20006, 0)) == [0x20006, 0, 0]
+    lacks = image_info([_with_float_atomics(7, 7), NullDevice(0, info=_GPU)], 1 << 30)
+    assert not set(FLOAT_ATOMICS) & set(lacks)
+
+
+def _with_float_atomics(floats: int, doubles: int) -> NullDevice:
+    extensions = _GPU[0x1030].rstrip(b"\0") + b" cl_ext_float_atomics\0"
+    return NullDevice(0, info={**_GPU, 0x1030: extensions, 0x4231: u64(floats), 0x4232: u64(doubles)})
 
 
 if __name__ == "__main__":

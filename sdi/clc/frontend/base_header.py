@@ -11,7 +11,7 @@ import functools
 from dataclasses import dataclass
 
 from sdi.clc.preprocess.probe import Dialect
-from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, Filter
+from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, DeviceInfo, Filter, FloatAtomicCapabilities
 
 HEADER_PATH = "/__sdi__/base.h"
 PTX_TARGET, USUAL_TARGET = "nvptx64", "spir64"
@@ -190,6 +190,17 @@ ATOMIC_FEATURES = (
 )
 """Likewise, where all members say so: what needs them runs whole on one member.  Not the scope of all
 devices, which is for shared virtual memory."""
+FLOAT_ATOMICS = "cl_ext_float_atomics"
+FLOAT_ATOMIC_FEATURES = {
+    f"__opencl_c_ext_{width}_{bit.name.lower().replace('_fp', '').removesuffix('_ext')}": (parameter, bit)
+    for width, parameter in (
+        ("fp16", DeviceInfo.HALF_FP_ATOMIC_CAPABILITIES_EXT),
+        ("fp32", DeviceInfo.SINGLE_FP_ATOMIC_CAPABILITIES_EXT),
+        ("fp64", DeviceInfo.DOUBLE_FP_ATOMIC_CAPABILITIES_EXT),
+    )
+    for bit in FloatAtomicCapabilities
+}
+"""What there may be of that, each with where and by which bit a device says so."""
 
 
 FUNCTION_MACROS = ("__kernel_exec", "kernel_exec")
@@ -206,6 +217,8 @@ class Language:
     assembly they may have.  ``withheld``: what members list and the image does not.
     ``dialect``: knows what else is defined; None: clang itself.
     ``sub_groups``: kernels may use functions of them.
+    ``float_atomics``: of ``FLOAT_ATOMIC_FEATURES``, those whose functions they may use: not all drivers that
+    have the functions define the macros.
     """
 
     extensions: tuple[str, ...]
@@ -215,6 +228,7 @@ class Language:
     withheld: tuple[str, ...] = ()
     dialect: Dialect | None = None
     sub_groups: bool = False
+    float_atomics: tuple[str, ...] = ()
 
 
 USUAL = Language(
@@ -257,6 +271,8 @@ def language_macros(version: int, language: Language) -> dict[str, str]:
         macros["__opencl_subgroup_builtins"] = "1"
     if version >= 200:
         macros.update(dict.fromkeys(language.features, "1"))
+        if language.float_atomics:
+            macros.update(dict.fromkeys((FLOAT_ATOMICS, *language.float_atomics), "1"))
     return macros
 
 

@@ -15,6 +15,7 @@ from sdi.clc.frontend.base_header import (
     FUNCTION_PARAMETERS,
     FUNCTION_TEXT,
     Language,
+    language_macros,
     language_names,
 )
 from sdi.clc.preprocess.clang_dialect import clang_dialect
@@ -160,6 +161,9 @@ class Definitions:
 
     def agrees_with_clang(self) -> bool:
         """Whether the clang that parses programs answers all tests as the members' compilers did."""
+        needed = language_macros(self._version, self._language)
+        if any(name in needed and macro is None for name, macro in self.macros.items()):
+            return False  # defined for clang only, which finds functions by it
         own = clang_dialect().answers(self.tests.keys(), self._options) if self.tests else {}
         return all((own[q] or "0", own[q] is None) == (a or "0", a is None) for q, a in self.tests.items())
 

@@ -16,6 +16,8 @@ from sdi.clc.frontend.base_header import (
     ALL_FEATURES,
     AMD_QUERY,
     ATOMIC_FEATURES,
+    FLOAT_ATOMIC_FEATURES,
+    FLOAT_ATOMICS,
     GROUP_FEATURE,
     IMAGE_EXTENSIONS,
     IMAGE_FEATURES,
@@ -49,12 +51,23 @@ def image_language(devices: Iterable[Device]) -> Language:
     known = [set(f.info[DeviceInfo.EXTENSIONS].rstrip(b"\0").decode().split()) for f in facts]
     extensions = tuple(
         name
-        for name in (*ALL_EXTENSIONS, *NVIDIA_EXTENSIONS, AMD_QUERY, INTEL_QUERY, IMAGE_OF_BUFFER)
+        for name in (
+            *ALL_EXTENSIONS,
+            *NVIDIA_EXTENSIONS,
+            AMD_QUERY,
+            INTEL_QUERY,
+            IMAGE_OF_BUFFER,
+            FLOAT_ATOMICS,
+        )
         if all(name in had for had in known) and (images or name not in IMAGE_EXTENSIONS)
     )
     features = [name for name, needed in ALL_FEATURES.items() if not needed or needed in extensions]
     claimed = [_features(f) | {"__opencl_c_images"} for f in facts]
     wanted = (*ATOMIC_FEATURES, GROUP_FEATURE, *(IMAGE_FEATURES if images else ()))
+    float_atomics: tuple[str, ...] = ()
+    if FLOAT_ATOMICS in extensions:
+        wanted += tuple(FLOAT_ATOMIC_FEATURES)
+        float_atomics = _float_atomics(facts)
     features += [name for name in wanted if all(name in had for had in claimed)]
     sub_groups = _have_sub_groups(facts, known, claimed)
     if sub_groups:
@@ -64,7 +77,22 @@ def image_language(devices: Iterable[Device]) -> Language:
     own = set().union(*known, *(_features(f) for f in facts))
     withheld = sorted(own - {*extensions, *features})
     return Language(
-        extensions, tuple(features), images, _assembly(facts), tuple(withheld), sub_groups=sub_groups
+        extensions,
+        tuple(features),
+        images,
+        _assembly(facts),
+        tuple(withheld),
+        sub_groups=sub_groups,
+        float_atomics=float_atomics,
+    )
+
+
+def _float_atomics(facts: Sequence[Capabilities]) -> tuple[str, ...]:
+    """What all members can do; see ``Language``."""
+    return tuple(
+        name
+        for name, (parameter, bit) in FLOAT_ATOMIC_FEATURES.items()
+        if all(int.from_bytes(f.info.get(parameter, b""), "little") & bit for f in facts)
     )
 
 

@@ -8,12 +8,20 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from sdi.clc.compile import compile_source
-from sdi.clc.frontend.base_header import GROUP_FEATURE, SUB_GROUP_FEATURE, SUB_GROUP_SIZE, SUB_GROUPS
+from sdi.clc.frontend.base_header import (
+    ATOMIC_FEATURES,
+    FLOAT_ATOMICS,
+    GROUP_FEATURE,
+    SUB_GROUP_FEATURE,
+    SUB_GROUP_SIZE,
+    SUB_GROUPS,
+)
 from sdi.devices.testing.null import NullDevice
 from sdi.errors import BuildError
 from sdi.launch.programs.language import image_language
@@ -225,13 +233,16 @@ def test_a_drivers_names_end_at_their_first_zero_whatever_is_behind() -> None:
     assert not language.withheld
 
 
-def claiming(*features: str, extensions: str = "", name: str = "") -> NullDevice:
-    """A member that says that it has these."""
+def claiming(
+    *features: str, extensions: str = "", name: str = "", more: Mapping[int, bytes] | None = None
+) -> NullDevice:
+    """A member that says that it has these.  ``more``: what else it answers."""
     entries = [NAME_VERSION.pack(3 << 22, name.encode()) for name in features]
     info = {
         int(DeviceInfo.EXTENSIONS): extensions.encode() + b"\0",
         int(DeviceInfo.OPENCL_C_FEATURES): b"".join(entries),
         int(DeviceInfo.NAME): name.encode() + b"\0",
+        **(more or {}),
     }
     return NullDevice(0, info=info)
 
@@ -330,3 +341,50 @@ def test_what_sub_groups_say_is_known_to_no_index() -> None:
     assert found["leads"] == (Precision.MAY, [(32, 64)]), "a sub-group's number may be any, but none below 0"
     precision, runs = found["compacts"]
     assert precision in (Precision.MAY, Precision.WHOLE) and runs == [(0, 64)]
+
+
+ADDS = "__opencl_c_ext_fp32_global_atomic_add"
+FLOAT_SUM = "kernel void k(global atomic_float *a, global float *b) { atomic_fetch_add(a, b[0]); }"
+
+
+def float_atomics(bits: int, *features: str, doubles: int = 0) -> NullDevice:
+    """A member with atomic functions of floats and doubles that says so by these bits."""
+    more = {
+        int(DeviceInfo.SINGLE_FP_ATOMIC_CAPABILITIES_EXT): bits.to_bytes(8, "little"),
+        int(DeviceInfo.DOUBLE_FP_ATOMIC_CAPABILITIES_EXT): doubles.to_bytes(8, "little"),
+    }
+    return claiming(*ATOMIC_FEATURES, *features, extensions=FLOAT_ATOMICS, more=more)
+
+
+def test_atomic_functions_of_floats_are_there_where_all_members_have_them() -> None:
+    has, others, lacks = float_atomics(0x70007), float_atomics(0x20006), claiming(*ATOMIC_FEATURES)
+    no_adds = float_atomics(1, doubles=7)
+    both = image_language([has, others])
+    assert FLOAT_ATOMICS in both.extensions
+    assert set(both.float_atomics) == {
+        f"__opencl_c_ext_fp32_{each}"
+        for each in ("global_atomic_add", "global_atomic_min_max", "local_atomic_add")
+    }
+    assert compile_source(FLOAT_SUM, "-cl-std=CL3.0", language=both).kernels[0].why_whole
+    none = image_language([has, lacks])
+    assert not none.float_atomics and FLOAT_ATOMICS not in none.extensions and FLOAT_ATOMICS in none.withheld
+    for language in (none, image_language([lacks]), image_language([has, no_adds])):
+        with pytest.raises(BuildError, match="atomic_fetch_add"):
+            compile_source(FLOAT_SUM, "-cl-std=CL3.0", language=language)
+
+
+def test_macros_of_atomic_functions_of_floats_are_features_that_all_members_list() -> None:
+    has, lists = float_atomics(7), float_atomics(7, ADDS)
+    assert ADDS in image_language([lists, lists]).features
+    mixed = image_language([has, lists])
+    assert ADDS not in mixed.features and ADDS in mixed.withheld and ADDS in mixed.float_atomics
+
+
+def test_a_program_may_ask_for_macros_that_only_the_parser_has_and_call_the_functions() -> None:
+    """Not all drivers that have the functions define the macros."""
+    wanted = f"#ifdef {ADDS}\n#error defined\n#endif\n{FLOAT_SUM}"
+    language = image_language([float_atomics(7)])
+    assert compile_source(wanted, "-cl-std=CL3.0", language=language).kernels
+    listed = image_language([float_atomics(7, ADDS)])
+    with pytest.raises(BuildError, match="error: defined"):
+        compile_source(wanted, "-cl-std=CL3.0", language=listed)
