@@ -118,7 +118,7 @@ class KernelText:
             raise Refused("through a pointer to another type")
         if pointee.space is not Space.GLOBAL or pointee.nbytes not in _COUNTER_NBYTES or index is None:
             raise Refused("of a counter that is not followed")
-        if pointee.form is not Form.INTEGER and "_Atomic" not in pointee.canonical:
+        if pointee.form is not Form.INTEGER:
             raise Refused("of a counter that is no integer")
         return argument, pointee.nbytes, index
 

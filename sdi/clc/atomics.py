@@ -13,6 +13,7 @@ from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Tree, Type
 _LEGACY = re.compile(r"(?:atomic|atom)_(add|sub|inc|dec|min|max|and|or|xor)\Z")
 _RELAXED = re.compile(r"atomic_fetch_(add|sub|min|max|and|or|xor)_explicit\Z")
 _EXCHANGES = re.compile(r"(?:atomic|atom)_(xchg|cmpxchg)\Z")
+_FLOATS = re.compile(r"atomic_fetch_(add|sub|min|max)(_explicit)?\Z")
 _ORDERS = re.compile(r"\bmemory_order_\w+")
 _ORDER_ARGUMENT = 2
 _OPERATIONS: dict[str, Operation] = {
@@ -48,6 +49,17 @@ def orders_nothing(tree: Tree, call: SyntaxNode, name: str) -> bool:
         return True
     orders = set(_ORDERS.findall(tree.source(call)))
     return name.endswith("_explicit") and orders == {"memory_order_relaxed"}
+
+
+def why_not_merged(name: str, arguments: tuple[SyntaxNode, ...]) -> str:
+    """Why copies that such calls have changed can't be combined: of floating-point numbers; else empty."""
+    match = _FLOATS.match(name)
+    pointee = arguments[0].type.element if match is not None and arguments else None
+    if match is None or pointee is None or pointee.form is not Form.FLOATING:
+        return ""
+    if match[1] in ("min", "max"):
+        return "where the order decides which zero or NaN is left of floating-point numbers"
+    return "where the order decides what floating-point numbers sum up to"
 
 
 def unused_calls(body: SyntaxNode) -> frozenset[int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sdi.atomics import Update
 from sdi.clc.appends import FoundAppends
 from sdi.clc.argument_effects import UNKNOWN_NBYTES, ArgumentEffects
-from sdi.clc.atomics import orders_nothing, update_of
+from sdi.clc.atomics import orders_nothing, update_of, why_not_merged
 from sdi.clc.claims import Claims
 from sdi.clc.constness import drops_const
 from sdi.clc.frontend import assembly
@@ -556,11 +556,11 @@ class EffectAnalysis:
                 self.arguments[root].atomic = True
         names = sorted(self._names[root] for root in roots if root != STATIC)
         through = f" through '{names[0]}'" if len(names) == 1 else ""
-        why = f", {self._refused}" if self._refused else ""
-        what = f"updates global memory atomically{through}{why}"
+        name = callee.name if (callee := callee_of(node)) is not None else ""
+        why = why_not_merged(name, node.children[1:]) or self._refused
+        what = f"updates global memory atomically{through}{why and ', '}{why}"
         self._answers[node.begin, f"{self.lines.describe(node.begin)}: {what}"] = None
         self._answering |= roots
-        name = callee.name if (callee := callee_of(node)) is not None else ""
         is_known = len(roots) == 1 and STATIC not in roots and orders_nothing(self.tree, node, name)
         self._is_seldom = self._is_seldom and is_known and self._happens_seldom(node)
 

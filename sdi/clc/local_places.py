@@ -112,7 +112,7 @@ class LocalPlaces:
             place = above
         if is_pointer:
             return self._pointed(found, place, copies_later)
-        if place.type.form is not Form.INTEGER and "_Atomic" not in place.type.canonical:
+        if place.type.form is not Form.INTEGER:
             found = LocalPlace(variable, None)
         above = self._around(place)
         if above.kind is NodeKind.UNARY_OPERATOR and above.operator == "&":

@@ -6,10 +6,11 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sdi.clc.compile import compile_source
+from sdi.clc.frontend.base_header import FLOAT_ATOMIC_FEATURES, USUAL
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.options import split_options
 from sdi.cli.asked import ExplainError, SizeNote, asked_launch
@@ -108,7 +109,8 @@ def _compile(path: Path, options: argparse.Namespace) -> CompiledProgram:
         raise ExplainError(f"{path}: {error.strerror}") from error
     words = [f"-D{each}" for each in options.define]
     words += [f"-I{each}" for each in [*options.include, str(path.parent.absolute())]]
-    return compile_source(source, [*words, *split_options(options.options)], os.getcwd())
+    language = replace(USUAL, float_atomics=tuple(FLOAT_ATOMIC_FEATURES))
+    return compile_source(source, [*words, *split_options(options.options)], os.getcwd(), language)
 
 
 def _chosen_kernels(compiled: CompiledProgram, options: argparse.Namespace) -> list[KernelModel]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from sdi.clc.compile import compile_source
-from sdi.clc.frontend.base_header import SUB_GROUP_FEATURE, USUAL
+from sdi.clc.frontend.base_header import FLOAT_ATOMIC_FEATURES, SUB_GROUP_FEATURE, USUAL
 from sdi.clc.model import ArgumentKind, KernelModel
 
 
@@ -437,6 +437,46 @@ def test_relaxed_atomics_of_opencl_3_count_as_atomics() -> None:
     model = model_of(source, options="-cl-std=CL3.0")
     assert effects_of(model) == "a:rwa4 b:r"
     assert not model.why_whole
+
+
+FLOATS = replace(
+    USUAL, extensions=(*USUAL.extensions, "cl_khr_fp16"), float_atomics=tuple(FLOAT_ATOMIC_FEATURES)
+)
+"""With the functions of cl_ext_float_atomics."""
+HALVES = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+SUM, EXTREME = "what floating-point numbers sum up to", "which zero or NaN is left"
+
+
+@pytest.mark.parametrize("of", ["float", "double", "half"])
+@pytest.mark.parametrize(
+    ("name", "why"), [("add", SUM), ("sub", SUM), ("min", EXTREME), ("max", EXTREME)], ids=str
+)
+def test_atomic_functions_of_floats_are_no_updates_and_say_why(of: str, name: str, why: str) -> None:
+    for call in (
+        f"atomic_fetch_{name}(s, b[0])",
+        f"atomic_fetch_{name}_explicit(s, 1, memory_order_relaxed)",
+    ):
+        for text in (call, f"b[1] = {call}", f"int i = {call}; b[i] = 1"):
+            source = f"{HALVES}kernel void k(global atomic_{of} *s, global {of} *b) {{ {text}; }}"
+            model = compile_source(source, "-cl-std=CL3.0", language=FLOATS).kernels[0]
+            assert model.arguments[0].atomic and not (model.arguments[0].updates or model.appends)
+            assert f"atomically through 's', where the order decides {why}" in model.why_whole
+
+
+def test_atomic_functions_of_floats_in_local_memory_are_a_work_groups_own_matter() -> None:
+    source = """
+        kernel void k(global const float *in, global float *out) {
+          local atomic_float sum;
+          if (get_local_id(0) == 0) atomic_init(&sum, 0);
+          barrier(CLK_LOCAL_MEM_FENCE);
+          atomic_fetch_add_explicit(&sum, in[get_global_id(0)], memory_order_relaxed);
+          barrier(CLK_LOCAL_MEM_FENCE);
+          if (get_local_id(0) == 0)
+            out[get_group_id(0)] = atomic_load_explicit(&sum, memory_order_relaxed);
+        }
+    """
+    model = compile_source(source, "-cl-std=CL3.0", language=FLOATS).kernels[0]
+    assert (effects_of(model), model.why_whole) == ("in:r out:w4", "")
 
 
 ARGUMENTS = """

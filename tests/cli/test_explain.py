@@ -228,3 +228,10 @@ def test_definitions_may_have_blanks_and_quotes(file: Path, ask: Ask) -> None:
     status, out, err = ask("""'-DWHERE=get_global_id(0) + 1' '-DNAME="x"'""")
     assert (status, err) == (0, "")
     assert "    writes a[get_global_id(0) + 1], line 1" in out.splitlines()
+
+
+def test_a_sum_of_floats_in_any_order_is_named_as_what_keeps_a_kernel_whole(file: Path, ask: Ask) -> None:
+    file.write_text("kernel void k(global atomic_float *s, float x) { atomic_fetch_add(s, x); }")
+    code, out, _ = ask("--options=-cl-std=CL3.0")
+    why = "updates global memory atomically through 's', where the order decides what floating-point numbers"
+    assert code == 0 and why in out.splitlines()[0]
