@@ -194,7 +194,7 @@ def main() -> int:
         print(rows[-1], flush=True)
         seconds = {way: one.seconds for way, one in ran.items()}
         print(json.dumps(seconds), flush=True)
-    options.out.parent.mkdir(exist_ok=True)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(page(rows, ways, missing))
     return int(any("differ" in each for each in rows))
 

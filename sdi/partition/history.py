@@ -161,7 +161,7 @@ class LaunchHistory:
             first = self.begun_at + _WATCHED - launches
             if first < 1 and self.assignments not in self.rates.measured and self.num_missed < _MISSED_MAX:
                 first = 1  # Python launched the first ones of this way, and that was a part of what they took
-                self.num_missed += 1
+                self.num_missed += at[self.watch] == 0  # else none was replayed since
             dues.append(self._every(launches + 1))
         if epoch is not None:
             if epoch.cell:

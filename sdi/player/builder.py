@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Protocol
@@ -123,7 +122,7 @@ class Builder:
         has_events = any(lane.has_events for lane in self._player.lanes)
         is_beside = has_events and len(transfers) > 1 and _are_beside(transfers)
         for group in _by_ends(transfers) if is_beside else [[transfer] for transfer in transfers]:
-            if not self._fetch(group) and not all(map(self._transfer, group)):
+            if not self._fetch(group) and not all(self._fetch([t]) or self._transfer(t) for t in group):
                 return False
         if is_beside and 1 < len(self.ops) <= c.BESIDE_MAX:
             self.num_beside = len(self.ops)
@@ -499,15 +498,14 @@ def _set_rows(op: c.PlayerOp, from_: Region, to: Region) -> None:
         )
 
 
-def _by_ends(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
+def _by_ends(transfers: Sequence[Transfer]) -> list[Sequence[Transfer]]:
     """Those together that a member gets of another one for the same cause, as many as one kernel brings."""
-    groups: dict[tuple[int, int, str, bool, int], list[Transfer]] = {}
-    counts: Counter[tuple[int, int, str, bool]] = Counter()
+    groups: dict[tuple[int, int, str, bool], list[Transfer]] = {}
     for each in transfers:
-        key = (each.copy.source, each.copy.target, each.cause, each.is_staged)
-        groups.setdefault((*key, counts[key] // FETCHED_MAX), []).append(each)
-        counts[key] += 1
-    return list(groups.values())
+        ends = each.copy.source, each.copy.target
+        groups.setdefault((*ends, each.cause, each.is_staged), []).append(each)
+    most = FETCHED_MAX
+    return [group[at : at + most] for group in groups.values() for at in range(0, len(group), most)]
 
 
 def _are_beside(transfers: Sequence[Transfer]) -> bool:

@@ -33,10 +33,9 @@ made one after the other by Python, is not the link's, and a link that once seem
 the host would not be tried again.
 """
 _TELLING = 10
-"""A copy between members that took so many latencies tells how slow a link is, however few bytes it had.
-"""
+"""A copy between members that took so many latencies tells how slow a link is, however few bytes it had."""
 _KNOWN_COPIES = 10
-"""After so many, a tenth of what a rate says is left of what was assumed."""
+"""After so many, a tenth of what a rate says is left of what was assumed; between members nothing."""
 _NETWORK = 1.0
 """ns per byte between nodes, host memory of rank 0 included, before any copy between nodes is measured."""
 _HOP_NS = 100_000.0
@@ -261,14 +260,16 @@ class Links:
         if self.crosses(source, target):
             self._rates[source][target] = self._rate(source, target)
             self._network += _WEIGHT * (took / nbytes - self._network)
-        self._measured[source, target] += 1
         rates = self._rates[source]
         if HOST not in (source, target) and not self.crosses(source, target):
             if nbytes * rates[target] < LATENCY_NS and took < _TELLING * LATENCY_NS:
                 return  # a link that is as quick as it was taken to be shows nothing but latency
+            assumed = self._kinds[target - 1].peer_ns_per_byte
             latest = self._latest.setdefault((source, target), deque([rates[target]], _LATEST))
-            latest.append(max(took - LATENCY_NS, took / _TELLING) / nbytes)
+            latest.append(max(took / nbytes, assumed / _MOST))  # no clock is exact
             rates[target] = min(latest)
+            self._measured[source, target] += 1
             return
+        self._measured[source, target] += 1
         most = math.inf if self.crosses(source, target) else _MOST * rates[target]
         rates[target] += _WEIGHT * (min(took / nbytes, most) - rates[target])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from sdi.devices.native import FETCHED_MAX
+from sdi.devices.capabilities import GPU
+from sdi.devices.cuda import fetch as fetch_module
+from sdi.devices.native import FETCHED_MAX, NativeLaunch, NativePart, NativePlace
 from sdi.intervals import ByteRange
-from sdi.player.builder import _are_beside, _by_ends
+from sdi.player.builder import Builder, _are_beside, _by_ends
+from sdi.player.library import OP_COPY, OP_FETCH
+from sdi.region import Region
 from sdi.vmem.directory import HOST, Copy
+from sdi.vmem.links import Links
 from sdi.vmem.transfers import Transfer
 
 A, B = object(), object()
@@ -55,4 +61,54 @@ def test_one_kernel_brings_what_a_member_gets_of_another_one_as_far_as_it_can() 
     other = transfer(B, THREE, ONE, 0, 8)
     there, back = ([each for way, each in planes if way == k] for k in (0, 1))
     found = _by_ends([each for _, each in planes] + [other])
-    assert found == [there[:-1], back[:-1], there[-1:], back[-1:], [other]]
+    assert found == [there[:-1], there[-1:], back[:-1], back[-1:], [other]]
+
+
+ROWS, RUN = Region(0, 4096, ((1 << 16, 256),)), Region(0, 6 << 20)
+
+
+@pytest.mark.parametrize(
+    ("regions", "bytes_per_ns", "kinds"),
+    [
+        ([ROWS, Region(0, 64)], 400, [OP_FETCH]),
+        ([ROWS] * (FETCHED_MAX + 1), 400, [OP_FETCH] * 2),
+        ([ROWS] * FETCHED_MAX, 50, [OP_FETCH] * FETCHED_MAX),  # too long together to be before a launch
+        ([ROWS, RUN], 400, [OP_FETCH, OP_COPY]),  # one is a copy engine's
+        ([RUN], 400, [OP_COPY]),
+        ([RUN], 10, None),
+        ([Region(0, 1, ((8, 2), (32, 2), (128, 2), (512, 2)))], 400, None),
+    ],
+)
+def test_what_one_kernel_can_not_bring_together_is_brought_alone(
+    regions: list[Region], bytes_per_ns: int, kinds: list[int] | None
+) -> None:
+    links = Links([GPU, GPU], lambda: 0)
+    links._rates[ONE][TWO] = 1 / bytes_per_ns
+
+    def fetch(_: object, parts: Sequence[NativePart]) -> NativeLaunch | None:
+        is_fetched = fetch_module.is_fetched([part.runs for part in parts])
+        return NativeLaunch(1, (1, 1, 1), (256, 1, 1), 1, block=bytes(8)) if is_fetched else None
+
+    member = SimpleNamespace(peer=lambda _: True, place=lambda *_: NativePlace(0, 4096), fetch=fetch)
+    allocation = SimpleNamespace(device_buffer=1, over=ByteRange(0, 1 << 34), holds=lambda _: True)
+    memories = SimpleNamespace(pooled=None, pooled_memory=HOST, allocation=lambda *_: allocation)
+    memory = SimpleNamespace(memories=memories, transfers=SimpleNamespace(links=links))
+    lanes = [SimpleNamespace(has_events=True, context=1)] * 2
+    table: Any = SimpleNamespace(
+        memory=memory, members=[member] * 2, lanes=lanes, segment=lambda buffer, end: 10 * buffer.number + end
+    )
+    builder, transfers = Builder(table, [], []), []
+    for number, region in enumerate(regions):
+        made: Any = SimpleNamespace(
+            buffer=SimpleNamespace(allocations=[allocation] * 2, number=number),
+            copy=Copy(ONE, TWO, region), nbytes=region.total_nbytes, region=region,
+            leave=0, arrive=0, cause="halo", is_staged=False,
+        )  # fmt: skip
+        transfers.append(made)
+    assert builder.transfers(transfers) == (kinds is not None)
+    if kinds is not None:
+        assert [op.kind for op in builder.ops] == kinds
+        assert sum(op.nbytes for op in builder.ops) == sum(region.total_nbytes for region in regions)
+        ends = {(10 * number + end, end - 1) for number in range(len(regions)) for end in (ONE, TWO)}
+        assert set(builder.accesses) == ends, "each source is read, and each target written"
+        assert builder.num_beside == (len(kinds) if len(kinds) > 1 else 0)

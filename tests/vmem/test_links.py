@@ -121,7 +121,7 @@ def test_the_best_of_the_last_copies_tells_what_a_link_between_members_can() -> 
         ticket = Ticket()
         links.issued(1, 2, nbytes, ticket)
         ticket.complete(None, 1, 1 + int(slow if count % 8 else quick))
-    assert links.cost_ns(1, 2, nbytes) == pytest.approx(quick)
+    assert links.cost_ns(1, 2, nbytes) == pytest.approx(LATENCY_NS + quick)
     assert not links.through_host(1, 2, nbytes)
 
 
@@ -132,12 +132,22 @@ def test_copies_that_may_be_nothing_but_latency_tell_nothing_of_a_link() -> None
         ticket = Ticket()
         links.issued(1, 2, MIB // 2, ticket)
         ticket.complete(None, 1, 1 + int(3 * LATENCY_NS))
-    assert links.cost_ns(1, 2, MIB) == before
+    assert links.cost_ns(1, 2, MIB) == before and links.rates() == []
     for _ in range(10):
         ticket = Ticket()
         links.issued(1, 2, MIB // 2, ticket)
         ticket.complete(None, 1, 1 + int(11 * LATENCY_NS))
-    assert links.cost_ns(1, 2, MIB // 2) == pytest.approx(11 * LATENCY_NS)
+    assert links.cost_ns(1, 2, MIB // 2) == pytest.approx(12 * LATENCY_NS)
+    assert [ends for *ends, _ in links.rates()] == [[1, 2]]
+
+
+def test_no_clock_makes_a_link_much_faster_than_its_kind() -> None:
+    links = Links([GPU, GPU], frozen)
+    for _ in range(20):
+        ticket = Ticket()
+        links.issued(1, 2, 256 * MIB, ticket)
+        ticket.complete(None, 1, 2)
+    assert links.cost_ns(1, 2, 256 * MIB) == pytest.approx(LATENCY_NS + 256 * MIB * GPU.peer_ns_per_byte / 4)
 
 
 def test_one_copy_that_had_to_wait_does_not_make_a_link_slow() -> None:

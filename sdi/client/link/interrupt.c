@@ -106,6 +106,13 @@ static enum listening listen(void)
     return sigaction(SIGINT, &now, NULL) == 0 ? BEGINS : NEVER;
 }
 
+/* A wait may be longer than a moment, and not be asleep: no signal would end it. */
+void sdi_listen(void)
+{
+    if (syscall(SYS_gettid) == getpid())
+        listen();
+}
+
 bool sdi_interrupted(int error)
 {
     uint64_t since_ns = __atomic_load_n(&signalled_ns, __ATOMIC_RELAXED);

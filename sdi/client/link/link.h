@@ -124,6 +124,7 @@ enum { SDI_INTERRUPTED = -100000 }; /* no status of OpenCL */
 /* No lock held, in the course of a wait that is gone into every 100 ms at least; `error`: how that was over.  Whether it
  * is to fail, as an interpreter that the application runs in was interrupted. */
 bool sdi_interrupted(int error);
+void sdi_listen(void);
 /* Has `run` run, no lock held, when a wait fails for that: what is to be copied later is not. */
 void sdi_register_interrupt(void (*run)(void));
 

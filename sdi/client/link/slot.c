@@ -123,13 +123,17 @@ static bool changes_soon(uint32_t seen)
 {
     const uint64_t begin = sdi_now_ns();
     const bool is_first = __atomic_fetch_add(&num_spinning, 1, __ATOMIC_RELAXED) == 0;
-    bool changes = false;
-    do {
+    bool changes = false, listens = false;
+    for (uint64_t waited = 0; !changes && waited < (is_first ? SPIN_LONG_NS : SPIN_NS); waited = sdi_now_ns() - begin) {
+        if (waited > SPIN_NS && !listens) {
+            sdi_listen();
+            listens = true;
+        }
         for (unsigned n = 0; n < LOOKS && !changes; n++)
             changes = sdi_epoch() != seen;
         if (!changes)
             sched_yield();
-    } while (!changes && sdi_now_ns() - begin < (is_first ? SPIN_LONG_NS : SPIN_NS));
+    }
     __atomic_fetch_sub(&num_spinning, 1, __ATOMIC_RELAXED);
     return changes;
 }

@@ -68,4 +68,5 @@ def binary_of(program: _cl._Program) -> bytes:
     info.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
     size = ctypes.c_size_t()
     info(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
+    # What that says of an error the next call says, too.
     return cast(list[bytes], program.get_info(cl.program_info.BINARIES))[0]

@@ -24,6 +24,7 @@ import pyopencl as cl
 from pyopencl import _cl
 from pyopencl import program_info as asked_of
 
+from sdi import cache
 from sdi.clc import kept
 from sdi.devices.base import KernelFacts
 from sdi.devices.opencl.building import binary_of
@@ -39,8 +40,10 @@ _KERNELS_MAX: Final = 16
 """Of programs that have more, no binary is made: a session waits while one is."""
 _KIND: Final = "built"
 _BINARIES: Final = "binaries"
-_launched: Final = {""}
-"""The names of programs of which this process launched a kernel, and that of those that have none."""
+_launched: Final[set[str]] = set()
+"""The names of programs of which this process launched a kernel."""
+_first: Final = threading.Lock()
+"""While the first launch of any program is prepared."""
 _FACTS: Final = ["took_ns", "is_used", *[each.name for each in fields(KernelFacts)]]
 """What is kept: of the program, and of each kernel, in this order: sdi with other facts has its own files."""
 
@@ -98,12 +101,18 @@ class DriverProgram:
 
     def use(self) -> None:
         """A kernel of it is launched; called before that.  Blocks where a binary is made."""
+        if not self._is_launched:
+            with _first:
+                self._prepare()
+
+    def _prepare(self) -> None:
         if self._is_launched:
             return
-        self._is_launched = True
-        if self._is_binary_wanted and self._name not in _launched and len(self.facts) <= _KERNELS_MAX:
+        is_new = self._name != "" and self._name not in _launched
+        if self._is_binary_wanted and is_new and len(self.facts) <= _KERNELS_MAX:
             self._keep_binary()
         _launched.add(self._name)
+        self._is_launched = True
         if not self._is_used:
             self._is_used = True
             if self._are_all_known:
@@ -111,10 +120,11 @@ class DriverProgram:
 
     def _keep_binary(self) -> None:
         try:
+            cache.folder(_BINARIES)
             program = self.handle
             if self._are_all_known and not self._is_binary_kept:
                 kept.keep(_BINARIES, self._name, binary_of(program))
-        except (BuildError, cl.Error) as cause:  # who launches it is told
+        except (BuildError, cl.Error, cache.NoCache) as cause:  # who launches it is told
             _log.debug("there is no binary: %s", cause)
 
     def _build(self) -> _cl._Program:

@@ -172,7 +172,7 @@ def test_what_builds_no_more_fails_the_launch(
 @pytest.fixture
 def from_binary(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Of each build that reaches the driver whether it is of a binary; nothing was launched before."""
-    monkeypatch.setattr(driver_program, "_launched", {""})
+    monkeypatch.setattr(driver_program, "_launched", set[str]())
     found: list[bool] = []
     original = OpenCLPrograms._built
 
@@ -186,7 +186,7 @@ def from_binary(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 def launched(members: list[OpenCLDevice], is_kept: bool, text: str = SOURCE) -> None:
     """In a run of its own, on each member in turn."""
-    driver_program._launched.intersection_update({""})
+    driver_program._launched.clear()
     programs = [member.build(text, OPTIONS) for member in members]
     for member, program in zip(members, programs, strict=True):
         for kernel in ("twice", "more"):
@@ -251,6 +251,20 @@ def test_of_many_kernels_no_binary_is_made(
     for _ in range(2):
         launched(members, is_kept=True)
     assert from_binary == [False] * 2
+
+
+def test_where_nothing_can_be_kept_no_binary_is_made(
+    members: list[OpenCLDevice], from_binary: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(driver_program, "binary_of", made.append)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "sdi").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+    for _ in range(2):
+        launched(members, is_kept=True)
+    assert from_binary == [False] * 2 and made == []
 
 
 def test_a_binary_that_the_driver_refuses_is_as_good_as_absent(
