@@ -25,7 +25,7 @@ from sdi.clc.preprocess.probe import Dialect
 from sdi.devices.base import Device, KernelFacts, SubGroupQuery
 from sdi.devices.handles import DeviceProgram
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require
-from sdi.launch.kernel import Build, Kernel
+from sdi.launch.kernel import Build, Kernel, Recent
 from sdi.launch.programs.analysed import (
     Analysed,
     analysed,
@@ -61,10 +61,12 @@ _PROGRAMS_MAX = 256
 class ProgramCache:
     """Members' programs by their text: a driver takes long to build one, and applications build one again.
 
-    Owned by: the build thread.
+    ``binaries``: what is known of them, which takes some milliseconds to read anew.  Owned by: the build
+    thread.
     """
 
     def __init__(self) -> None:
+        self.binaries: Recent[bytes, Analysed] = Recent(_PROGRAMS_MAX)
         self._found: OrderedDict[tuple[str, tuple[str, ...]], tuple[DeviceProgram | None, ...]] = (
             OrderedDict()
         )
@@ -181,10 +183,13 @@ def rebuild(data: bytes, target: Target) -> Build:
     """
     from sdi.clc.frontend.link import merge
 
-    objects = unpack_objects(data)
     try:
-        linked = merge(objects, target.language)
-        if (known := find_object(name_of_object(linked, target.language))) is not None:
+        known, binaries = target.cache.binaries.find(data), target.cache.binaries
+        if known is None:
+            linked = merge(unpack_objects(data), target.language)
+            known = find_object(name_of_object(linked, target.language))
+        if known is not None:
+            binaries.keep(data, known, ())
             return _for_members(known, target)
         made, found = _analysed_for_members(compile_text(linked, "", target.language), target)
     except BuildError as error:

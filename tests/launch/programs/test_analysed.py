@@ -217,6 +217,26 @@ def test_a_binary_from_elsewhere_is_analysed_once(
     assert_same(again, first)
 
 
+def test_what_is_known_of_a_binary_is_read_once_by_a_service(
+    monkeypatch: pytest.MonkeyPatch, target: builds.Target
+) -> None:
+    first = builds.build("#warning mind\nkernel void k(global int *a) { a[0] = 1; }", "", "", target)
+    binaries = [
+        first.object,
+        builds.build("kernel void k(global int *a) { a[0] = 2; }", "", "", target).object,
+    ]
+    read: list[str] = []
+    find_object = builds.find_object
+    monkeypatch.setattr(builds, "find_object", lambda name: (read.append(name), find_object(name))[1])
+    service = started_again(target)
+    for count, data in ((1, binaries[0]), (1, binaries[0]), (2, binaries[1]), (2, binaries[0])):
+        again = builds.rebuild(data, service)
+        assert again.object == data and again.log == "" and len(set(read)) == len(read) == count
+    assert_same(again, first)
+    assert_same(builds.rebuild(binaries[0], started_again(target)), first)
+    assert len(read) == 3, "another service reads it, too"
+
+
 def test_linking_the_same_objects_again_compiles_nothing(
     monkeypatch: pytest.MonkeyPatch, target: builds.Target
 ) -> None:
