@@ -37,8 +37,8 @@ class RecordKind(IntEnum):
     DIFF = 9
     APPLY = 10
     COPY_PIXELS = 11
-    BUILD = 13
     KEEP_BUILD = 12
+    BUILD = 13
     FACTS = 14
     BIND = 15
     LAUNCH = 16

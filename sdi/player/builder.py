@@ -186,15 +186,11 @@ class Builder:
                     return False
                 places[end] = NativePlace(0, address(view))
                 continue
-            allocation = memory.memories.allocation(buffer, end - 1)
-            place = player.members[end - 1].place(
-                allocation.device_buffer, over.start - allocation.over.start
-            )
+            place = self._place(buffer, end - 1, over)
             if place is None:
                 return False
             op.object, op.near = place.buffer, place.near
             places[end] = place
-            self.keep.append(allocation.device_buffer)
         op.from_, op.to = places[source].at, places[target].at
         if HOST not in (source, target):
             if runs.levels or not native.peer(player.members[source - 1]):

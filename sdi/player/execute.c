@@ -164,6 +164,16 @@ static bool has(const struct group *group, uint32_t i)
     return i - group->first < group->count;
 }
 
+/* Events behind what an operation on this lane has to follow on others. */
+static int mark_needs(struct sdi_player *p, unsigned lane, const uint64_t *needs)
+{
+    int status = 0;
+    for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
+        if (l != lane)
+            status = lane_mark_behind(p, l, needs[l]);
+    return status;
+}
+
 /* What those of a group have to follow beside `waits`, before any of them is issued; and the events for that, which would
  * be behind the others else. */
 static int group_needs(struct sdi_player *p, const struct recording *r, const struct node *node, const struct group *group,
@@ -174,10 +184,8 @@ static int group_needs(struct sdi_player *p, const struct recording *r, const st
         const struct op *op = &r->ops[group->first + k];
         memcpy(needs[k], waits, sizeof needs[k]);
         op_needs(p, r, op, &p->queues[node->queue], needs[k]);
-        const unsigned lane = lane_of(p, op, node->queue);
-        for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
-            if (l != lane)
-                status = lane_mark_behind(p, l, needs[k][l]);
+        if (status == 0)
+            status = mark_needs(p, lane_of(p, op, node->queue), needs[k]);
     }
     return status;
 }
@@ -187,14 +195,11 @@ static int group_needs(struct sdi_player *p, const struct recording *r, const st
 static int launches_need(struct sdi_player *p, const struct recording *r, const struct node *node, uint32_t num_ops)
 {
     int status = 0;
-    for (uint32_t i = r->first_launch; i < num_ops; i++) {
+    for (uint32_t i = r->first_launch; i < num_ops && status == 0; i++) {
         const struct op *op = &r->ops[i];
-        const unsigned lane = lane_of(p, op, node->queue);
         uint64_t needs[LANES_MAX] = {0};
         op_needs(p, r, op, &p->queues[node->queue], needs);
-        for (unsigned l = 0; l < p->num_lanes && status == 0; l++)
-            if (l != lane)
-                status = lane_mark_behind(p, l, needs[l]);
+        status = mark_needs(p, lane_of(p, op, node->queue), needs);
     }
     return status;
 }

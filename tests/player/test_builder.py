@@ -91,7 +91,7 @@ def test_what_one_kernel_can_not_bring_together_is_brought_alone(
 
     member = SimpleNamespace(peer=lambda _: True, place=lambda *_: NativePlace(0, 4096), fetch=fetch)
     allocation = SimpleNamespace(device_buffer=1, over=ByteRange(0, 1 << 34), holds=lambda _: True)
-    memories = SimpleNamespace(pooled=None, pooled_memory=HOST, allocation=lambda *_: allocation)
+    memories = SimpleNamespace(pooled=None, pooled_memory=HOST)
     memory = SimpleNamespace(memories=memories, transfers=SimpleNamespace(links=links))
     lanes = [SimpleNamespace(has_events=True, context=1)] * 2
     table: Any = SimpleNamespace(

@@ -12,7 +12,7 @@
 enum {
     WAIT_NS = 100 * 1000 * 1000,
     SPIN_NS = 100000,  /* most that is waited for in a loop takes less; to be woken takes 20 us */
-    SPIN_LONG_NS = 5000000, /* one thread, which without sdi the driver would have ask its GPU all the time */
+    SPIN_LONG_NS = 5000000, /* after that, one thread, which without sdi the driver would have ask its GPU all the time */
     LOOKS = 64,        /* before others may run */
     SPARE_CORES = 4,
 };
@@ -119,20 +119,25 @@ bool sdi_has_spare_cores(void)
 }
 
 /* The service may be waiting for this very core: so others run now and then. */
-static bool changes_soon(uint32_t seen)
+static bool changes_within(uint32_t seen, uint64_t limit_ns)
 {
     const uint64_t begin = sdi_now_ns();
+    do {
+        for (unsigned n = 0; n < LOOKS; n++)
+            if (sdi_epoch() != seen)
+                return true;
+        sched_yield();
+    } while (sdi_now_ns() - begin < limit_ns);
+    return false;
+}
+
+static bool changes_soon(uint32_t seen)
+{
     const bool is_first = __atomic_fetch_add(&num_spinning, 1, __ATOMIC_RELAXED) == 0;
-    bool changes = false, listens = false;
-    for (uint64_t waited = 0; !changes && waited < (is_first ? SPIN_LONG_NS : SPIN_NS); waited = sdi_now_ns() - begin) {
-        if (waited > SPIN_NS && !listens) {
-            sdi_listen();
-            listens = true;
-        }
-        for (unsigned n = 0; n < LOOKS && !changes; n++)
-            changes = sdi_epoch() != seen;
-        if (!changes)
-            sched_yield();
+    bool changes = changes_within(seen, SPIN_NS);
+    if (!changes && is_first) {
+        sdi_listen();
+        changes = changes_within(seen, SPIN_LONG_NS);
     }
     __atomic_fetch_sub(&num_spinning, 1, __ATOMIC_RELAXED);
     return changes;

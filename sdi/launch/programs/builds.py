@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -67,8 +66,8 @@ class ProgramCache:
 
     def __init__(self) -> None:
         self.binaries: Recent[bytes, Analysed] = Recent(_PROGRAMS_MAX)
-        self._found: OrderedDict[tuple[str, tuple[str, ...]], tuple[DeviceProgram | None, ...]] = (
-            OrderedDict()
+        self._found: Recent[tuple[str, tuple[str, ...]], tuple[DeviceProgram | None, ...]] = Recent(
+            _PROGRAMS_MAX
         )
 
     def programs(
@@ -79,16 +78,12 @@ class ProgramCache:
         A member that is lost has None.
         """
         key = (text, options)
-        found = self._found.get(key)
+        found = self._found.find(key)
         if found is None:
             found = tuple(on_all(devices, lambda member: _built(devices[member], *key)))
             require(any(found), Status.OUT_OF_RESOURCES, "all members of the image are lost")
             if not has_global_variables:  # those are each program's own
-                self._found[key] = found
-        if key in self._found:
-            self._found.move_to_end(key)
-        if len(self._found) > _PROGRAMS_MAX:
-            self._found.popitem(last=False)
+                self._found.keep(key, found, ())
         return found
 
 
@@ -184,12 +179,11 @@ def rebuild(data: bytes, target: Target) -> Build:
     from sdi.clc.frontend.link import merge
 
     try:
-        known, binaries = target.cache.binaries.find(data), target.cache.binaries
-        if known is None:
-            linked = merge(unpack_objects(data), target.language)
-            known = find_object(name_of_object(linked, target.language))
-        if known is not None:
-            binaries.keep(data, known, ())
+        if (known := target.cache.binaries.find(data)) is not None:
+            return _for_members(known, target)
+        linked = merge(unpack_objects(data), target.language)
+        if (known := find_object(name_of_object(linked, target.language))) is not None:
+            target.cache.binaries.keep(data, known, ())
             return _for_members(known, target)
         made, found = _analysed_for_members(compile_text(linked, "", target.language), target)
     except BuildError as error:
