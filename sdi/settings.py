@@ -212,14 +212,14 @@ _OF_SPLITTING = ("SDI_SPLIT", "SDI_VERIFY")
 
 
 def without_effect(environ: Mapping[str, str]) -> list[str]:
-    """What to say of variables about what does not happen: files or splitting that is off."""
+    """What to say of variables that change nothing: misspelled, about files or splitting that is off."""
     host = environ.get("SDI_HOST_MEMORY", "").strip()
     alone = (
         [f"SDI_HOST_MEMORY={host} has no effect: without SDI_SPILL there is nowhere else for buffers to go"]
         if host and not environ.get("SDI_SPILL", "").strip()
         else []
     )
-    return alone + _without_splitting(environ)
+    return alone + _without_splitting(environ) + _misspelled(environ)
 
 
 def _without_splitting(environ: Mapping[str, str]) -> list[str]:
@@ -236,9 +236,21 @@ def _without_splitting(environ: Mapping[str, str]) -> list[str]:
 _INTERNAL = frozenset({"SDI_IN_SERVICE"})
 
 
-def unknown(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look like settings but are none: probably misspelled."""
-    return sorted(name for name in environ if name.startswith("SDI_") and name not in {*NAMES, *_INTERNAL})
+def _misspelled(environ: Mapping[str, str]) -> list[str]:
+    """Variables that look like settings but are none, with the setting that looks most like each."""
+    known = {*NAMES, *_INTERNAL}
+    return [
+        f"{name} has no effect: sdi has no such setting{_nearest(name)}"
+        for name in sorted(environ)
+        if name.startswith("SDI_") and name not in known
+    ]
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches  # here: every service reads settings
+
+    near = get_close_matches(name, [each for each in NAMES if not each.startswith("SDI_TEST_")], 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _text(_name: str, text: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sdi.settings import NAMES, FineGrain, Settings, SettingsError, unknown, without_effect
+from sdi.settings import NAMES, FineGrain, Settings, SettingsError, without_effect
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -175,7 +175,9 @@ def test_files_have_a_folder_and_perhaps_a_limit() -> None:
     assert line == "buffers beyond half of what is free of host memory lie in files in /x, up to 2.0 GiB"
 
 
-def test_misspelled_settings_are_found() -> None:
-    assert unknown({"SDI_SPLITS": "1", "SDI_SPLIT": "auto", "SDI_IN_SERVICE": "1", "HOME": "/"}) == [
-        "SDI_SPLITS"
+def test_misspelled_settings_are_said() -> None:
+    given = {"SDI_SPLITS": "1", "SDI_SPLIT": "auto", "SDI_IN_SERVICE": "1", "SDI_QQQQQQ": "", "HOME": "/"}
+    assert without_effect(given) == [
+        "SDI_QQQQQQ has no effect: sdi has no such setting",
+        "SDI_SPLITS has no effect: sdi has no such setting (did you mean SDI_SPLIT?)",
     ]

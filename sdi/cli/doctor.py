@@ -146,8 +146,6 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding("ok", "settings", " ".join(given) or "none, all defaults")
     for text in settings_module.without_effect(environ):
         yield Finding("note", "settings", text)
-    for name in settings_module.unknown(environ):
-        yield Finding("note", "settings", f"{name} is no setting of sdi: misspelled?")
 
 
 def _library(_environ: Mapping[str, str]) -> Iterator[Finding]:
