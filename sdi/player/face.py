@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 
 from sdi.appends import COPIES_MAX_NBYTES
-from sdi.cells import CELL_POSTED, Cells
+from sdi.cells import Cells
 from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeMember
@@ -103,6 +104,7 @@ class Player:
         self._replayed = self._carried_nbytes = 0
         self.is_on = True
         self.is_running = False
+        self._poking = threading.Lock()
         self.on_drop: Callable[[], None] = lambda: None
         self._copies_at: memoryview | None = None
         self.keeper = Keeper(self)
@@ -111,6 +113,8 @@ class Player:
         """Nothing is in flight."""
         self.write_profile()
         self.profiled = None
+        with self._poking:
+            self.is_running = False
         self._c.sdi_player_free(self._handle)
 
     # -- running --------------------------------------------------------------------------------------
@@ -182,9 +186,10 @@ class Player:
         self.changed()
 
     def poke(self) -> None:
-        """Something was posted: have ``run`` return, within a quarter of a millisecond.  Any thread."""
-        if self.is_running:
-            self.cells.at[CELL_POSTED] = 1
+        """Something was posted: have ``run`` return soon.  Any thread."""
+        with self._poking:
+            if self.is_running:
+                self._quick.sdi_player_poke(self._handle)
 
     def record(self) -> tuple[bytes, bool]:
         """The record that Python is to act on, and whether there is more after it."""

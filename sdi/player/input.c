@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { RECEIVE_NBYTES = 1 << 18 };
 
@@ -132,12 +133,13 @@ static void wake_up(struct sdi_player *p)
 
 static _Thread_local bool slack_is_set;
 
-/* `reads`: the next record ends it too. */
+/* `reads`: the next record ends it too, and what is posted. */
 void input_sleep(struct sdi_player *p, uint64_t ns, bool reads)
 {
     struct pollfd ends[] = {
         {.fd = reads ? p->commands : -1, .events = POLLIN},
         {.fd = p->is_deaf ? p->notices : -1, .events = POLLOUT},
+        {.fd = reads ? p->bell : -1, .events = POLLIN},
     };
     struct timespec most = {.tv_nsec = (long)ns};
     if (!slack_is_set) { /* else a nap takes 50 us more than it is asked for */
@@ -147,11 +149,19 @@ void input_sleep(struct sdi_player *p, uint64_t ns, bool reads)
     p->naps++;
     if (reads && !fall_asleep(p))
         return;
-    ppoll(ends, sizeof ends / sizeof *ends, &most, NULL);
     if (reads)
+        __atomic_store_n(&p->is_asleep, 1, __ATOMIC_SEQ_CST);
+    if (!reads || !__atomic_load_n(&p->cells[CELL_POSTED], __ATOMIC_SEQ_CST))
+        ppoll(ends, sizeof ends / sizeof *ends, &most, NULL);
+    if (reads) {
+        __atomic_store_n(&p->is_asleep, 0, __ATOMIC_SEQ_CST);
         wake_up(p);
+    }
     if (ends[0].revents)
         p->socket_speaks = true;
+    uint64_t rung;
+    if (ends[2].revents && read(p->bell, &rung, sizeof rung) < 0)
+        return; /* who rang has stopped to */
 }
 
 /* Whoever has the turn reads again; it may have polled the socket meanwhile. */
@@ -169,6 +179,15 @@ API void sdi_player_offer_ring(struct sdi_player *p)
     struct sdi_wire_arena_header *header = (void *)p->arena;
     p->offers_ring = true;
     __atomic_store_n(&header->has_ring, 1, __ATOMIC_RELEASE);
+}
+
+/* Something was posted: the player returns soon, even from sleep.  Any thread. */
+API void sdi_player_poke(struct sdi_player *p)
+{
+    const uint64_t one = 1;
+    __atomic_store_n(&p->cells[CELL_POSTED], 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&p->is_asleep, __ATOMIC_SEQ_CST) && write(p->bell, &one, sizeof one) < 0)
+        return; /* it has been rung before, or there is none: it wakes up by itself */
 }
 
 /* Whether there are records in the ring. */

@@ -281,6 +281,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_offer_ring": (None, [_pointer]),
         "sdi_player_is_told": (ctypes.c_bool, [_pointer]),
         "sdi_player_may_sleep": (ctypes.c_bool, [_pointer]),
+        "sdi_player_poke": (None, [_pointer]),
         "sdi_player_record": (_pointer, [_pointer, ctypes.POINTER(_u64), ctypes.POINTER(_u64)]),
         "sdi_player_waited": (None, [_pointer, ctypes.c_bool]),
         "sdi_player_nodes": (_u32, [_pointer, ctypes.POINTER(Told)]),

@@ -4,13 +4,17 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
     LOOK_AFTER = 16, /* records after which it looks what is complete */
-    LINGER_NS = 100000,
-    REST_NS = 2000000, /* the same where members want the cores; what is posted waits as long */
+    LINGER_NS = 100000,  /* with nothing in flight it asks for so long, unless members want the cores, */
+    LINGER_LONG_NS = 1000000, /* or where there are cores to spare: to wake up takes 40 us, */
+    REST_NS = 2000000,   /* then sleeps for so long each time, */
+    IDLE_NS = 100000000, /* until it is Python that sleeps; */
+    TURN_NS = 500000000, /* at once if Python had no turn for so long: it gives back memory then */
     SPIN_NS = 50000,
     SPIN_LONG_NS = 5000000, /* where there are cores to spare, and only asking tells what a GPU has done */
     SPARE_CORES = 4,
@@ -37,6 +41,7 @@ API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, ui
     p->segments = segments;
     p->released = released;
     p->wanted_after = 1;
+    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* without one it hears of what is posted when it wakes up */
     for (uint32_t n = 0; n < NODES_MAX; n++)
         p->nodes[n].next = n + 1 < NODES_MAX ? n + 2 : 0;
     p->free_nodes = 1;
@@ -52,6 +57,8 @@ API void sdi_player_free(struct sdi_player *p)
 {
     lanes_free(p);
     recordings_free(p);
+    if (p->bell >= 0)
+        close(p->bell);
     free(p->bare);
     free(p->data);
     free(p->log);
@@ -73,6 +80,7 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     cpu_set_t cores;
     bool has_spare = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
     p->spin_ns = driver == DRIVER_CUDA && has_spare ? SPIN_LONG_NS : SPIN_NS;
+    p->linger_ns = driver == DRIVER_CUDA && has_spare ? LINGER_LONG_NS : LINGER_NS;
     p->nap_part = driver != DRIVER_CUDA ? 8 : has_spare ? 128 : 32; /* else its members want the cores */
     p->rests = driver != DRIVER_CUDA;
     p->lanes[p->num_lanes].driver = driver;
@@ -130,11 +138,12 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
     if (!*since)
         *since = now;
     const bool asks = now - *since <= p->spin_ns; /* the next record mostly comes soon */
+    const bool rests = p->rests || now - *since > p->linger_ns;
     if (p->num_nodes && !asks && due > now + p->spin_ns)
         input_sleep(p, due - now < REST_NS ? due - now - (due - now) / 8 : REST_NS, reads);
     else if (p->num_nodes && !asks)
         nap(p, now - *since, due && due < now ? now - due : UINT64_MAX, reads);
-    else if (!p->num_nodes && p->rests && reads)
+    else if (!p->num_nodes && rests && reads)
         input_sleep(p, REST_NS, reads);
     else
         sched_yield();
@@ -209,6 +218,7 @@ static int play(struct sdi_player *p, bool may_play)
     unsigned taken = 0;
     uint64_t since = 0;
     size_t wanted = 0;
+    bool is_over = false; /* nothing is in flight, and nothing has come for long */
     p->waited_ns = 0;
     for (;;) {
         while (p->tail - p->head >= sizeof(struct sdi_wire_header)) {
@@ -298,10 +308,13 @@ static int play(struct sdi_player *p, bool may_play)
             return SDI_END;
         if (got > 0) {
             since = 0;
+            is_over = false;
             continue;
         }
-        if (!may_play)
+        if (!may_play || is_over) {
+            p->rested_ns = sdi_player_now();
             return SDI_IDLE;
+        }
         const bool was_busy = p->num_nodes;
         if (player_look(p))
             return SDI_FAILED;
@@ -312,8 +325,8 @@ static int play(struct sdi_player *p, bool may_play)
             return SDI_POSTED;
         if (reports_are_due(p) || profile_is_due(p))
             return SDI_MEASURED;
-        if (wait(p, &since, true) > LINGER_NS && !p->num_nodes)
-            return SDI_IDLE;
+        const uint64_t waited_ns = wait(p, &since, true);
+        is_over = !p->num_nodes && waited_ns > (since - p->rested_ns > TURN_NS ? p->linger_ns : IDLE_NS);
     }
 }
 

@@ -303,6 +303,8 @@ struct trial {
 
 struct sdi_player {
     int commands, notices;
+    int bell; /* it is rung when something is posted while it sleeps */
+    uint32_t is_asleep;
     char *arena;
     struct cuda_table cuda;
     struct opencl_table opencl;
@@ -313,6 +315,7 @@ struct sdi_player {
     struct trial trial;
     uint64_t nap_part; /* it sleeps so small a part of what it has waited */
     uint64_t spin_ns; /* so long it asks all the time, before it sleeps between */
+    uint64_t linger_ns; /* likewise, with nothing in flight */
     bool rests; /* with nothing in flight it sleeps until there is a record, for a while */
     void *current; /* CUDA context of this thread */
     struct issuer issuers[LANES_MAX]; /* by member */
@@ -364,6 +367,7 @@ struct sdi_player {
     bool is_deaf; /* the application has no room for notices */
     uint64_t looks, naps, carried_nbytes;
     uint64_t waited_ns; /* so long the next record has waited for its turn */
+    uint64_t rested_ns; /* when Python was last told that nothing is to be done */
     enum why why; /* of the newest record that was not executed */
     uint64_t records[OPS_COUNT * WHY_COUNT];
 };
@@ -544,6 +548,7 @@ int sdi_player_run(struct sdi_player *, bool may_play);
 void sdi_player_offer_ring(struct sdi_player *);
 bool sdi_player_is_told(const struct sdi_player *);
 bool sdi_player_may_sleep(struct sdi_player *);
+void sdi_player_poke(struct sdi_player *);
 const char *sdi_player_record(struct sdi_player *, uint64_t *nbytes, uint64_t *left);
 void sdi_player_waited(struct sdi_player *, bool gave_up);
 uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);

@@ -152,6 +152,7 @@ enum why buffer_reuse(struct sdi_player *p, uint64_t id, const char *record, siz
         return WHY_UNKNOWN;
     if (p->cells[b->stage] != STAGE_RECYCLED)
         return WHY_GUARDS;
-    becomes(p, b, STAGE_IN_USE, b->fresh[(reuse->flags & (CL_MEM_COPY_HOST_PTR | CL_MEM_USE_HOST_PTR)) != 0]);
+    const uint64_t has_bytes = CL_MEM_COPY_HOST_PTR | CL_MEM_USE_HOST_PTR | CL_MEM_SVM_FINE_GRAIN_BUFFER;
+    becomes(p, b, STAGE_IN_USE, b->fresh[(reuse->flags & has_bytes) != 0]);
     return PLAYED;
 }

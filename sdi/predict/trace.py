@@ -265,10 +265,13 @@ class _NoHost(HostWorker):
         super().__init__(1)
         self._tracer = tracer
 
-    def submit(self, task: Callable[[], None], wait: Sequence[Ticket]) -> Ticket:
+    def submit(self, task: Callable[[], object], wait: Sequence[Ticket]) -> Ticket:
         return self._tracer.add(TASK, HOST, HOST, 0, 0, wait)
 
-    def submit_all(self, tasks: Sequence[Callable[[], None]], wait: Sequence[Ticket]) -> Ticket:
+    def at_once(self, task: Callable[[], object], nbytes: int, wait: Sequence[Ticket]) -> Ticket:
+        return self._tracer.add(TASK, HOST, HOST, 0, 0, wait)
+
+    def submit_all(self, tasks: Sequence[Callable[[], object]], wait: Sequence[Ticket]) -> Ticket:
         return self._tracer.add(TASK, HOST, HOST, 0, 0, wait)
 
     def copy(

@@ -20,6 +20,7 @@ from sdi.launch.steps import Steps
 from sdi.region import Region, alike, packed_like
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, Directory, member_memory
+from sdi.vmem.host import AT_ONCE_NBYTES
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import Wanted
 
@@ -391,10 +392,14 @@ class RegionCopies:
         return ticket
 
     def _is_for_host(self, source: _End, target: _End) -> bool:
-        """Whether the host's threads copy rows as fast as anybody: those of members that it sees."""
+        """Whether the host copies as fast as anybody, where it sees both: rows, and what is done at once."""
         from_, to = source.place.over, target.place.over
-        is_short = max(from_.span_nbytes, to.span_nbytes) < BESIDE_KERNELS_NBYTES
-        if not (from_.levels or to.levels) or (is_short and source.memory == target.memory):
+        if source.memory == target.memory:
+            is_at_once = not (source.waits or target.waits) and to.total_nbytes <= AT_ONCE_NBYTES
+            is_short = max(from_.span_nbytes, to.span_nbytes) < BESIDE_KERNELS_NBYTES
+            if not is_at_once and (is_short or not (from_.levels or to.levels)):
+                return False
+        elif not (from_.levels or to.levels):
             return False
         return self._seen(source) is not None and self._seen(target) is not None
 

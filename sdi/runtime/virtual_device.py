@@ -64,6 +64,7 @@ from sdi.runtime.small import (
 )
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, State, member_memory
+from sdi.vmem.host import AT_ONCE_NBYTES
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import GRANULE_NBYTES
 from sdi.vmem.transfers import Transfer
@@ -74,7 +75,6 @@ _HOMES_MAX = 32
 _FILL_NBYTES = 1 << 20
 """A fill of less is made in the arena: it is likely that several members want all of it."""
 _PAGE_NBYTES = 4096
-_AT_ONCE_NBYTES = 256 << 10
 _BESIDE_NBYTES = 1 << 20
 """A map shows all of a buffer of CPU members that has no more than this beside what was asked for."""
 
@@ -268,11 +268,7 @@ class VirtualDevice:
         self, task: Callable[[], None], waits: list[Ticket], issue: Issue, what: str, nbytes: int
     ) -> Ticket:
         """Have ``task`` done on the host: now where it waits for nothing and is short."""
-        if waits or nbytes > _AT_ONCE_NBYTES:
-            return self._memory.run_on_host(task, waits, issue, what, nbytes)
-        ticket, begin_ns = Ticket(), time.monotonic_ns()
-        task()
-        ticket.complete(None, begin_ns, time.monotonic_ns())
+        ticket = self._memory.host.at_once(task, nbytes, waits)
         self._memory.accounting.worked(what, -1, nbytes, ticket, issue)
         return ticket
 
@@ -399,7 +395,7 @@ class VirtualDevice:
         is_left_open &= not buffer.is_in_place
         if is_left_open and self._fills_on_members(over.nbytes):
             parts = _fill_places(buffer, over, len(pattern), memory.members, memory.memories.shared)
-        player = self.player if rectangle.contiguous and over.nbytes <= _AT_ONCE_NBYTES else None
+        player = self.player if rectangle.contiguous and over.nbytes <= AT_ONCE_NBYTES else None
         before = buffer.directory.state() if player is not None else None
         filled_by: list[tuple[int, ByteRange]] = []
         tickets: list[Ticket] = []

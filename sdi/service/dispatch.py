@@ -38,7 +38,7 @@ _RECYCLE_BUFFER = Op.RECYCLE_BUFFER.value
 _OUT_OF_ORDER = QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE.value
 _PROFILING = QueueProperties.PROFILING_ENABLE.value
 _USE_HOST_PTR = MemFlags.USE_HOST_PTR.value
-_COPY_OR_USE_HOST_PTR = MemFlags.COPY_HOST_PTR | MemFlags.USE_HOST_PTR
+_HAS_BYTES = MemFlags.COPY_HOST_PTR | MemFlags.USE_HOST_PTR | MemFlags.SVM_FINE_GRAIN_BUFFER
 
 
 class Dispatcher:
@@ -187,10 +187,9 @@ class Dispatcher:
         match entry.op:
             case Op.CREATE_BUFFER:
                 self._num_created += 1  # launches were checked against the buffers that there were
-                is_fine = bool(asked("flags") & MemFlags.SVM_FINE_GRAIN_BUFFER)
-                has_bytes = bool(asked("flags") & _COPY_OR_USE_HOST_PTR) or is_fine
+                has_bytes = bool(asked("flags") & _HAS_BYTES)
                 buffer = memory.create(record_id, asked("buffer_nbytes"), has_bytes, asked("shift"))
-                buffer.is_in_place = is_fine
+                buffer.is_in_place = bool(asked("flags") & MemFlags.SVM_FINE_GRAIN_BUFFER)
                 buffer.is_outside = bool(asked("flags") & _USE_HOST_PTR)
                 if self._recorder is not None:
                     self._recorder.created(record_id, asked("buffer_nbytes"), has_bytes)
@@ -201,7 +200,7 @@ class Dispatcher:
             case Op.RECYCLE_BUFFER:
                 self._recycle(record_id, asked("slot"))
             case Op.REUSE_BUFFER:
-                memory.reuse(record_id, bool(asked("flags") & _COPY_OR_USE_HOST_PTR))
+                memory.reuse(record_id, bool(asked("flags") & _HAS_BYTES))
                 memory.buffer(record_id).is_outside = bool(asked("flags") & _USE_HOST_PTR)
             case Op.HOST_POINTERS:
                 events = memory.accounting.events

@@ -22,6 +22,8 @@ _log = logging.getLogger("sdi.host")
 THREADS_MAX = 4
 """More add nothing: a few cores saturate the host's memory."""
 _COPY_TASK_NBYTES = 2 << 20
+AT_ONCE_NBYTES = 256 << 10
+"""What takes less time than to have another thread do it."""
 
 
 class HostWorker:
@@ -29,7 +31,7 @@ class HostWorker:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or min(THREADS_MAX, len(os.sched_getaffinity(0)))
-        self._ready: SimpleQueue[tuple[Callable[[], None], Ticket] | None] = SimpleQueue()
+        self._ready: SimpleQueue[tuple[Callable[[], object], Ticket] | None] = SimpleQueue()
         self._unfinished: set[Ticket] = set()
         self._threads = [
             threading.Thread(target=self._run, name=f"sdi-host-{number}", daemon=True)
@@ -38,11 +40,20 @@ class HostWorker:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, task: Callable[[], None], wait: Sequence[Ticket]) -> Ticket:
+    def submit(self, task: Callable[[], object], wait: Sequence[Ticket]) -> Ticket:
         """Run ``task`` when ``wait`` is done; if one of them failed, fail with its error instead."""
         return self.submit_all([task], wait)
 
-    def submit_all(self, tasks: Sequence[Callable[[], None]], wait: Sequence[Ticket]) -> Ticket:
+    def at_once(self, task: Callable[[], object], nbytes: int, wait: Sequence[Ticket]) -> Ticket:
+        """Likewise a task about so many bytes: here and now, if these are few and it waits for nothing."""
+        if wait or nbytes > AT_ONCE_NBYTES:
+            return self.submit(task, wait)
+        ticket, begin_ns = Ticket(), time.monotonic_ns()
+        task()
+        ticket.complete(None, begin_ns, time.monotonic_ns())
+        return ticket
+
+    def submit_all(self, tasks: Sequence[Callable[[], object]], wait: Sequence[Ticket]) -> Ticket:
         """Likewise for tasks that may run side by side; the ticket is done when all of them are."""
         ticket = Ticket(self)
         self._unfinished.add(ticket)
@@ -68,6 +79,9 @@ class HostWorker:
     ) -> Ticket:
         """Copy between bytes that the host sees, by several threads where it is worth it."""
         from_, to = alike(from_, to)
+        nbytes = to.total_nbytes
+        if nbytes <= AT_ONCE_NBYTES:
+            return self.at_once(partial(np.copyto, to.of(target), from_.of(source)), nbytes, wait)
         most = max(from_.span_nbytes, to.span_nbytes) // _COPY_TASK_NBYTES
         num = max(1, min(self.threads, most, to.counts[-1] if to.levels else 1))
         cuts = [to.counts[-1] * number // num for number in range(num + 1)] if num > 1 else []

@@ -71,14 +71,23 @@ def a_buffer_that_something_failed_to_write_is_not_used_again(cl: Cl) -> None:
 
 
 def too_much_is_not_kept(cl: Cl) -> None:
+    _released(cl, [200 << 20] * 7, 2)  # of a GiB
+
+
+def too_many_are_not_kept(cl: Cl) -> None:
+    _released(cl, [4096] * 4098, 2)
+
+
+def _released(cl: Cl, sizes: list[int], too_many: int) -> None:
+    """Of buffers of these sizes that are released in order, the first ``too_many`` go."""
     context = cl.context()
     queue = cl.queue(context)
-    buffers = [cl.buffer(context, 4096) for _ in range(130)]
+    buffers = [cl.buffer(context, nbytes) for nbytes in sizes]
     ids = [r["id"] for r in cl.records("CREATE_BUFFER")]
     for buffer in buffers:
         cl.check(cl.clReleaseMemObject(buffer))
     cl.check(cl.clFinish(queue))
-    assert [r["id"] for r in cl.records("RELEASE_BUFFER")] == ids[:2]
+    assert [r["id"] for r in cl.records("RELEASE_BUFFER")] == ids[:too_many]
     assert [r["id"] for r in cl.records("RECYCLE_BUFFER")] == ids
 
 
@@ -254,6 +263,7 @@ PROGRAMS = (
     a_buffer_in_use_is_not_used_again,
     a_buffer_that_something_failed_to_write_is_not_used_again,
     too_much_is_not_kept,
+    too_many_are_not_kept,
     a_list_of_another_size_gets_one_that_has_room,
     of_many_that_are_about_as_large_one_is_given_up,
     what_is_kept_goes_where_memory_is_wanted,

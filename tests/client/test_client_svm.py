@@ -463,8 +463,14 @@ def what_the_application_uses_at_any_time_is_named_by_all_its_kernels(cl: Cl) ->
     assert svm.launched(plain) == []
     cl.check(cl.clReleaseMemObject(over))
     cl.clSVMFree(svm.context, fine)
+    created = len(cl.records("CREATE_BUFFER"))
     svm.alloc(64)
-    assert svm.last("RELEASE_BUFFER")["id"] == number and not cl.records(*FREES[:1]), "is no other's"
+    cl.buffer(svm.context, 64)
+    assert svm.last("RECYCLE_BUFFER")["id"] == number
+    assert len(cl.records("CREATE_BUFFER")) == created + 2, "is for another that is used at any time"
+    assert svm.alloc(64, FINE_GRAIN) == fine
+    reused = svm.last("REUSE_BUFFER")
+    assert (reused["id"], reused["flags"]) == (number, FINE_GRAIN)
 
 
 def threads_allocate_and_free(cl: Cl) -> None:

@@ -175,4 +175,20 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     expected[320:] += more[:1600]
     same(ints, expected, "inside")
     out["inside"] = ints.copy()
+
+    # Regions that are freed, and others of that size after them, of both grains in turn.
+    for step in range(12):
+        last, numbers = fine(ctx, 4 * COUNT)
+        numbers.view(np.int32)[:] = step
+        add.set_args(last, coarse)
+        cl.enqueue_nd_range_kernel(queue, add, (COUNT,), (16,)).wait()
+        same(numbers.view(np.int32), more + step, f"again {step}")
+        numbers.view(np.int32)[::3] = -1
+        cl.enqueue_nd_range_kernel(queue, add, (COUNT,), (16,)).wait()
+        out[f"again {step}"] = numbers.view(np.int32).copy()
+        last.release()
+        if step % 3 == 2:
+            beside = to_svm(ctx, queue, more)
+            out[f"beside {step}"] = from_svm(queue, beside, more)
+            beside.release()
     return out

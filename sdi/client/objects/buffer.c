@@ -73,7 +73,7 @@ static size_t next_shift(void)
 static cl_int place(cl_mem buffer, bool at_page)
 {
     sdi_lock();
-    bool is_reused = !sdi_is_fine(buffer) && sdi_reuse(buffer, at_page);
+    bool is_reused = sdi_reuse(buffer, at_page);
     sdi_unlock();
     if (is_reused)
         return CL_SUCCESS;
@@ -294,7 +294,7 @@ static void drop(void *object)
         sdi_unhold(buffer->parent);
     if (buffer->root != buffer)
         sdi_unhold(buffer->root);
-    else if (buffer->bytes && is_free && !buffer->mappings && !sdi_is_fine(buffer) && sdi_recycle(buffer))
+    else if (buffer->bytes && is_free && !buffer->mappings && sdi_recycle(buffer))
         buffer->touched = NULL;
     else if (buffer->bytes && is_free)
         sdi_send_bare(SDI_OP_RELEASE_BUFFER, buffer->object.id);

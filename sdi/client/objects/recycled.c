@@ -4,7 +4,7 @@
  * lock. */
 #include "objects/memory.h"
 
-enum { NUM_RECYCLED = 128, NUM_ALIKE = 16 };
+enum { NUM_RECYCLED = 4096, NUM_ALIKE = 16 };
 static const size_t EACH_MAX_NBYTES = 256 << 20, ALL_MAX_NBYTES = 1 << 30, ALIKE_MIN_NBYTES = 64 << 10;
 
 static struct recycled {
@@ -13,6 +13,7 @@ static struct recycled {
     char *bytes;
     uint8_t *touched;
     uint32_t slot;
+    bool is_fine; /* the application may use it at any time */
 } recycled[NUM_RECYCLED]; /* the one that was released first is the first */
 static size_t num_recycled, recycled_nbytes;
 
@@ -58,7 +59,7 @@ bool sdi_recycle(cl_mem buffer)
         sdi_slot_release(record.slot);
         return false;
     }
-    put((struct recycled){buffer->object.id, buffer->room, buffer->bytes, buffer->touched, record.slot});
+    put((struct recycled){buffer->object.id, buffer->room, buffer->bytes, buffer->touched, record.slot, sdi_is_fine(buffer)});
     return true;
 }
 
@@ -82,12 +83,12 @@ static size_t rounded(size_t nbytes)
 /* The index of the smallest that has room for `nbytes` without wasting more than rounding does, of several the one with
  * the lowest id: the same program asks in the same order and gets the same buffers.  Of those behind one of `room` with
  * this `id`; num_recycled if there is none. */
-static size_t next_of(size_t nbytes, size_t room, uint64_t id, bool at_page)
+static size_t next_of(size_t nbytes, size_t room, uint64_t id, bool at_page, bool is_fine)
 {
     size_t best = num_recycled;
     for (size_t i = 0; i < num_recycled; i++) {
         const struct recycled *one = &recycled[i];
-        if (at_page && (uintptr_t)one->bytes % SDI_PAGE_NBYTES)
+        if (one->is_fine != is_fine || (at_page && (uintptr_t)one->bytes % SDI_PAGE_NBYTES))
             continue;
         if (one->room < nbytes || one->room > rounded(nbytes) || one->room < room || (one->room == room && one->id <= id))
             continue;
@@ -117,7 +118,7 @@ bool sdi_reuse(cl_mem buffer, bool at_page)
     uint64_t id = 0;
     size_t room = 0;
     for (;;) {
-        size_t at = next_of(buffer->nbytes, room, id, at_page);
+        size_t at = next_of(buffer->nbytes, room, id, at_page, sdi_is_fine(buffer));
         if (at == num_recycled) {
             if (!id)
                 buffer->room = SDI_MIN(room_among_alike(buffer->nbytes), SDI_MAX(buffer->nbytes, buffer->context->limits.max_alloc_nbytes));

@@ -481,7 +481,7 @@ void client_leave(void)
 static void post(void)
 {
     w.was_posted = true;
-    __atomic_store_n(&w.cells[CELL_POSTED], 1, __ATOMIC_RELAXED);
+    sdi_player_poke(w.player);
 }
 
 static size_t send_by_socket(const char *bytes, size_t nbytes)
