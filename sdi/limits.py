@@ -1,12 +1,15 @@
-"""What this process may have (setrlimit), and how large the memory shared with the application can be."""
+"""What this process may have: limits, cores, and how large the memory shared with the application can be."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import os
 import resource
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from sdi.sizes import size
 
@@ -52,6 +55,31 @@ def without_threads_for_algebra() -> None:
     By itself it starts one per core, which wait in loops; the small systems here only lose by that.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def cores(of: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """How many this process may keep busy: those it may run on, or fewer where it has a quota of time.
+
+    ``of``: the groups that it is in, below ``groups``: containers set quotas (cgroups, both versions).
+    """
+    least = float(len(os.sched_getaffinity(0)))
+    with suppress(OSError, ValueError):
+        for line in of.read_text().splitlines():
+            _, kinds, inner = line.split(":", 2)
+            if not kinds or "cpu" in kinds.split(","):
+                least = min([least, *_quotas(groups / kinds, Path(inner.lstrip("/")))])
+    return max(1, math.ceil(least))
+
+
+def _quotas(root: Path, inner: Path) -> Iterator[float]:
+    """In cores, of a group and those around it; which of them can be seen from here differs."""
+    for group in (inner, *inner.parents):
+        with suppress(OSError, ValueError):
+            quota, period = (root / group / "cpu.max").read_text().split()
+            yield math.inf if quota == "max" else int(quota) / int(period)
+        with suppress(OSError, ValueError):
+            given = int((root / group / "cpu.cfs_quota_us").read_text())
+            yield math.inf if given < 0 else given / int((root / group / "cpu.cfs_period_us").read_text())
 
 
 def room(most: int) -> int:

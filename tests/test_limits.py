@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sdi.limits import cores
 from tests.image_runs import ROOT, Run, image_environ, plain_environ, run
 
 LIMIT_S = 120.0
@@ -26,6 +27,33 @@ def compiled(name: str, folder: Path) -> Path:
     if done.returncode:
         pytest.skip("needs ocl-icd-opencl-dev")
     return folder / name
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        ("0::/a/b\n", {"a/cpu.max": "150000 100000", "a/b/cpu.max": "max 100000"}, 2),
+        ("0::/a/b\n", {"cpu.max": "50000 100000"}, 1),  # the names of a container are not seen in it
+        ("3:cpu,cpuacct:/d\n0::/\n", {"cpu,cpuacct/d/cpu.cfs_quota_us": "300000"}, 3),
+        ("3:cpu,cpuacct:/d\n", {"cpu,cpuacct/d/cpu.cfs_quota_us": "-1"}, None),
+        ("3:memory:/d\n", {"memory/d/cpu.cfs_quota_us": "100000"}, None),
+        ("0::/\n", {"cpu.max": "?"}, None),
+        ("0::/a\n", {}, None),
+        ("", {}, None),
+    ],
+)
+def test_cores_are_those_of_its_groups_quotas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: str, files: dict[str, str], expected: int | None
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)))
+    for name, text in files.items():
+        file = tmp_path / "groups" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+        (file.parent / "cpu.cfs_period_us").write_text("100000\n")
+    (tmp_path / "of").write_text(groups)
+    assert cores(tmp_path / "of", tmp_path / "groups") == (7 if expected is None else expected)
+    assert cores(tmp_path / "none", tmp_path / "groups") == 7
 
 
 @pytest.fixture(scope="module")

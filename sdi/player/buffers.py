@@ -28,6 +28,7 @@ class Buffers:
         self._cells_of: dict[int, tuple[int, int, int]] = {}
         self._free: list[tuple[int, int, int]] = []
         self._followed: dict[int, VirtualBuffer] = {}
+        self._untold: set[int] = set()
         self._told = (c.Recycled * c.BUFFERS_MAX)()
 
     def cells_of(self, buffer: VirtualBuffer) -> tuple[int, int, int] | None:
@@ -45,16 +46,20 @@ class Buffers:
             # Recordings name states by numbers; those that are forgotten go with the buffer's places.
             buffer.directory.mirror(self._cells.at, found[1], buffer.moved)
             buffer.on_release.add(self._forget)
+            self._untold.add(buffer.id)
+        if buffer.id in self._untold:
             self._tell(buffer, found)
         return found
 
     def _tell(self, buffer: VirtualBuffer, cells: tuple[int, int, int]) -> None:
         """Where the player has no room for it, or orders it with others, its releases are Python's."""
         if buffer.is_one_of_many:
+            self._untold.discard(buffer.id)
             return
         directory = buffer.directory
         fresh = _Fresh(*(directory.number_of(directory.fresh(defined)) for defined in (False, True)))
         if self._quick.sdi_player_buffer(self._handle, buffer.id, cells[1], cells[2], fresh):
+            self._untold.discard(buffer.id)
             for memory in range(len(buffer.dependencies)):
                 segment = self._segments.get((buffer.id, memory))
                 if segment is not None:
@@ -70,6 +75,7 @@ class Buffers:
         The first one goes on from its value, so that no recording finds what it expects by chance.
         """
         self._quick.sdi_player_no_buffer(self._handle, buffer)
+        self._untold.discard(buffer)
         cells, gone = self._cells_of.pop(buffer), self._followed.pop(buffer)
         gone.unfollow()
         self._cells.changed(cells[0])
@@ -85,6 +91,7 @@ class Buffers:
         for cells in (*self._cells_of.values(), *self._free):
             self._cells.give_back(*cells)
         self._followed.clear()
+        self._untold.clear()
         self._cells_of.clear()
         self._free.clear()
 

@@ -223,7 +223,7 @@ class PlayerReport(ctypes.Structure):
 class Recycled(ctypes.Structure):
     """A buffer that was recycled or reused; ``slot``: nobody said yet when it may be."""
 
-    _fields_ = _fields("recycled", "u64 id recycled_ns", "u32 slot stage")
+    _fields_ = _fields("recycled", "u64 id recycled_ns", "u32 slot stage is_outside unused")
 
 
 _OWN = ("LOGGED_SOON", "CELLS_MAX", "ROW")

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,9 +13,10 @@ enum {
     LOOK_AFTER = 16, /* records after which it looks what is complete */
     LINGER_NS = 100000,  /* with nothing in flight it asks for so long, unless members want the cores, */
     LINGER_LONG_NS = 1000000, /* or where there are cores to spare: to wake up takes 40 us, */
-    REST_NS = 2000000,   /* then sleeps for so long each time, */
-    IDLE_NS = 100000000, /* until it is Python that sleeps; */
-    TURN_NS = 500000000, /* at once if Python had no turn for so long: it gives back memory then */
+    IDLE_NS = 100000000, /* then it sleeps, for so long until it is Python that sleeps; */
+    REST_NS = 2000000,   /* of that so long each time, if it would not hear else what is to be said or done; */
+    TURN_NS = 500000000, /* if Python had no turn for so long it gets one at once: it gives back memory then */
+    FILES_FEW = 64,
     SPIN_NS = 50000,
     SPIN_LONG_NS = 5000000, /* where there are cores to spare, and only asking tells what a GPU has done */
     SPARE_CORES = 4,
@@ -41,7 +43,9 @@ API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, ui
     p->segments = segments;
     p->released = released;
     p->wanted_after = 1;
-    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* without one it hears of what is posted when it wakes up */
+    struct rlimit files;
+    bool has_few = !getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < FILES_FEW; /* drivers need them */
+    p->bell = has_few ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (uint32_t n = 0; n < NODES_MAX; n++)
         p->nodes[n].next = n + 1 < NODES_MAX ? n + 2 : 0;
     p->free_nodes = 1;
@@ -77,8 +81,8 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
 {
     if (p->num_lanes == LANES_MAX)
         return -1;
-    cpu_set_t cores;
-    bool has_spare = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
+    const unsigned cores = p->arena ? ((struct sdi_wire_arena_header *)(void *)p->arena)->cores : 0;
+    const bool has_spare = cores >= SPARE_CORES;
     p->spin_ns = driver == DRIVER_CUDA && has_spare ? SPIN_LONG_NS : SPIN_NS;
     p->linger_ns = driver == DRIVER_CUDA && has_spare ? LINGER_LONG_NS : LINGER_NS;
     p->nap_part = driver != DRIVER_CUDA ? 8 : has_spare ? 128 : 32; /* else its members want the cores */
@@ -88,7 +92,7 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
     p->lanes[p->num_lanes].stream = stream;
     p->num_members++;
     p->num_streams = 1;
-    const bool has_cores = has_spare && (unsigned)CPU_COUNT(&cores) >= 2 * (p->num_members + 1);
+    const bool has_cores = has_spare && cores >= 2 * (p->num_members + 1);
     p->wake_after = driver == DRIVER_CUDA && has_cores ? WAKE_AFTER : 0;
     return (int)p->num_lanes++;
 }
@@ -139,12 +143,13 @@ static uint64_t wait(struct sdi_player *p, uint64_t *since, bool reads)
         *since = now;
     const bool asks = now - *since <= p->spin_ns; /* the next record mostly comes soon */
     const bool rests = p->rests || now - *since > p->linger_ns;
+    const bool hears = p->bell >= 0 && !p->num_reports && !p->num_logged;
     if (p->num_nodes && !asks && due > now + p->spin_ns)
         input_sleep(p, due - now < REST_NS ? due - now - (due - now) / 8 : REST_NS, reads);
     else if (p->num_nodes && !asks)
         nap(p, now - *since, due && due < now ? now - due : UINT64_MAX, reads);
     else if (!p->num_nodes && rests && reads)
-        input_sleep(p, REST_NS, reads);
+        input_sleep(p, hears ? IDLE_NS : REST_NS, reads);
     else
         sched_yield();
     return sdi_player_now() - *since;
@@ -303,12 +308,11 @@ static int play(struct sdi_player *p, bool may_play)
         }
         if (p->trial.turns && !p->attempt)
             streams_turn(p, sdi_player_now());
-        ssize_t got = input_receive(p, wanted);
+        ssize_t got = is_over ? 0 : input_receive(p, wanted);
         if (got < 0)
             return SDI_END;
         if (got > 0) {
             since = 0;
-            is_over = false;
             continue;
         }
         if (!may_play || is_over) {
@@ -326,7 +330,7 @@ static int play(struct sdi_player *p, bool may_play)
         if (reports_are_due(p) || profile_is_due(p))
             return SDI_MEASURED;
         const uint64_t waited_ns = wait(p, &since, true);
-        is_over = !p->num_nodes && waited_ns > (since - p->rested_ns > TURN_NS ? p->linger_ns : IDLE_NS);
+        is_over = !p->num_nodes && waited_ns > (since - p->rested_ns > TURN_NS ? LINGER_NS : IDLE_NS);
     }
 }
 

@@ -258,7 +258,7 @@ struct buffer {
     uint32_t state, stage, fresh[2];
     uint32_t segments[LANES_MAX + 1], num_segments;
     uint32_t slot, next; /* next: of the same bucket, or of those without cells */
-    bool is_listed;
+    bool is_listed, is_outside;
 };
 
 /* Which bits of a kernel's launches count: all that no scalar fills.  Those count too on which ranges depend, where
@@ -367,7 +367,7 @@ struct sdi_player {
     bool is_deaf; /* the application has no room for notices */
     uint64_t looks, naps, carried_nbytes;
     uint64_t waited_ns; /* so long the next record has waited for its turn */
-    uint64_t rested_ns; /* when Python was last told that nothing is to be done */
+    uint64_t rested_ns; /* when Python last had a turn because nothing was to be done */
     enum why why; /* of the newest record that was not executed */
     uint64_t records[OPS_COUNT * WHY_COUNT];
 };

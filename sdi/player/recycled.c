@@ -69,7 +69,7 @@ API uint32_t sdi_player_recycled(struct sdi_player *p, struct recycled *told, bo
             p->recycled[left++] = p->recycled[n];
             continue;
         }
-        told[count++] = (struct recycled){b->id, b->recycled_ns, b->slot, p->cells[b->stage]};
+        told[count++] = (struct recycled){b->id, b->recycled_ns, b->slot, p->cells[b->stage], b->is_outside, 0};
         b->slot = 0;
         b->is_listed = false;
     }
@@ -154,5 +154,6 @@ enum why buffer_reuse(struct sdi_player *p, uint64_t id, const char *record, siz
         return WHY_GUARDS;
     const uint64_t has_bytes = CL_MEM_COPY_HOST_PTR | CL_MEM_USE_HOST_PTR | CL_MEM_SVM_FINE_GRAIN_BUFFER;
     becomes(p, b, STAGE_IN_USE, b->fresh[(reuse->flags & has_bytes) != 0]);
+    b->is_outside = reuse->flags & CL_MEM_USE_HOST_PTR;
     return PLAYED;
 }

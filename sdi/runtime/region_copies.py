@@ -20,7 +20,7 @@ from sdi.launch.steps import Steps
 from sdi.region import Region, alike, packed_like
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, Directory, member_memory
-from sdi.vmem.host import AT_ONCE_NBYTES
+from sdi.vmem.host import is_short
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.placed import Wanted
 
@@ -395,9 +395,9 @@ class RegionCopies:
         """Whether the host copies as fast as anybody, where it sees both: rows, and what is done at once."""
         from_, to = source.place.over, target.place.over
         if source.memory == target.memory:
-            is_at_once = not (source.waits or target.waits) and to.total_nbytes <= AT_ONCE_NBYTES
-            is_short = max(from_.span_nbytes, to.span_nbytes) < BESIDE_KERNELS_NBYTES
-            if not is_at_once and (is_short or not (from_.levels or to.levels)):
+            is_at_once = not (source.waits or target.waits) and is_short(from_, to)
+            is_quick = max(from_.span_nbytes, to.span_nbytes) < BESIDE_KERNELS_NBYTES
+            if not is_at_once and (is_quick or not (from_.levels or to.levels)):
                 return False
         elif not (from_.levels or to.levels):
             return False

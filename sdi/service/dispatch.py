@@ -269,6 +269,7 @@ class Dispatcher:
             recycling.keep(buffer, told.recycled_ns)
             return
         recycling.take(buffer)
+        buffer.is_outside = bool(told.is_outside)
         if told.slot:
             self._recycle(told.id, told.slot)
 

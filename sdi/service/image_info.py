@@ -205,7 +205,7 @@ def image_info(
     info[Info.VERSION] = _text(f"OpenCL 3.0 sdi {__version__}")
     info[Info.EXTENSIONS] = _text(" ".join(language.extensions))
     info[Info.EXTENSIONS_WITH_VERSION] = b"".join(named_version(name, 1) for name in language.extensions)
-    # What programs map is the memory of one CPU alone; members that share launches have copies of it.
+    # What programs map is the memory of a CPU that is alone, mostly; members that share launches have copies.
     is_members = len(everyone or devices) == 1 and facts[0].maps_host and not facts[0].node
     info[Info.HOST_UNIFIED_MEMORY] = u32(min(numbers(Info.HOST_UNIFIED_MEMORY)) if is_members else 0)
     info[Info.OPENCL_C_VERSION] = _text("OpenCL C 1.2 sdi")

@@ -6,6 +6,7 @@ import ctypes
 import platform
 from contextlib import suppress
 
+from sdi.limits import cores
 from sdi.service.watch import LIBRARY
 from sdi.vmem.arena import Arena
 from sdi.wire.layout import layout, offset_of
@@ -48,7 +49,8 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        layout(ARENA_HEADER).pack_into(arena.bytes, 0, MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 6)
+        values = (MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5, cores())
+        layout(ARENA_HEADER).pack_into(arena.bytes, 0, *values)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
         self._statuses = slots.cast("i")

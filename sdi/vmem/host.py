@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 
 from sdi.devices.join import all_of, join
 from sdi.devices.ticket import Ticket
+from sdi.limits import cores
 from sdi.region import Region, alike
 
 _log = logging.getLogger("sdi.host")
@@ -24,13 +24,21 @@ THREADS_MAX = 4
 _COPY_TASK_NBYTES = 2 << 20
 AT_ONCE_NBYTES = 256 << 10
 """What takes less time than to have another thread do it."""
+_RUN_NBYTES = 64
+"""One more run of bytes costs as much as so many."""
+
+
+def is_short(from_: Region, to: Region) -> bool:
+    """Whether a copy takes less time than to have another thread make it.  The regions are alike."""
+    nbytes = to.total_nbytes + _RUN_NBYTES * max(from_.num_runs, to.num_runs)
+    return nbytes <= AT_ONCE_NBYTES and max(from_.span_nbytes, to.span_nbytes) <= 4 * AT_ONCE_NBYTES
 
 
 class HostWorker:
     """Threads (``sdi-host-k``) that run tasks whose tickets are done, in the order they become ready."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or min(THREADS_MAX, len(os.sched_getaffinity(0)))
+        self.threads = threads or min(THREADS_MAX, cores())
         self._ready: SimpleQueue[tuple[Callable[[], object], Ticket] | None] = SimpleQueue()
         self._unfinished: set[Ticket] = set()
         self._threads = [
@@ -48,9 +56,8 @@ class HostWorker:
         """Likewise a task about so many bytes: here and now, if these are few and it waits for nothing."""
         if wait or nbytes > AT_ONCE_NBYTES:
             return self.submit(task, wait)
-        ticket, begin_ns = Ticket(), time.monotonic_ns()
-        task()
-        ticket.complete(None, begin_ns, time.monotonic_ns())
+        ticket = Ticket(self)
+        _perform(task, ticket)
         return ticket
 
     def submit_all(self, tasks: Sequence[Callable[[], object]], wait: Sequence[Ticket]) -> Ticket:
@@ -79,9 +86,9 @@ class HostWorker:
     ) -> Ticket:
         """Copy between bytes that the host sees, by several threads where it is worth it."""
         from_, to = alike(from_, to)
-        nbytes = to.total_nbytes
-        if nbytes <= AT_ONCE_NBYTES:
-            return self.at_once(partial(np.copyto, to.of(target), from_.of(source)), nbytes, wait)
+        if is_short(from_, to):
+            task = partial(np.copyto, to.of(target), from_.of(source))
+            return self.at_once(task, to.total_nbytes, wait)
         most = max(from_.span_nbytes, to.span_nbytes) // _COPY_TASK_NBYTES
         num = max(1, min(self.threads, most, to.counts[-1] if to.levels else 1))
         cuts = [to.counts[-1] * number // num for number in range(num + 1)] if num > 1 else []
@@ -102,11 +109,14 @@ class HostWorker:
 
     def _run(self) -> None:
         while (item := self._ready.get()) is not None:
-            task, ticket = item
-            start, error = time.monotonic_ns(), None
-            try:
-                task()
-            except Exception as problem:
-                _log.exception("a host task failed")
-                error = problem
-            ticket.complete(error, start, time.monotonic_ns())
+            _perform(*item)
+
+
+def _perform(task: Callable[[], object], ticket: Ticket) -> None:
+    start, error = time.monotonic_ns(), None
+    try:
+        task()
+    except Exception as problem:
+        _log.exception("a host task failed")
+        error = problem
+    ticket.complete(error, start, time.monotonic_ns())

@@ -290,11 +290,11 @@ FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
     "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes;"
-    " u64 resting_nbytes; u32 ended; u32 reserved"
+    " u64 resting_nbytes; u32 ended; u32 cores"
 )
 """``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command is
 under way nothing is done with the bytes of buffers of at most this size in the arena.  ``ended``: the signal
-that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet."""
+that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet.  ``cores``: that the service may use."""
 SHIFT_NBYTES = 256
 """A new buffer's ``shift``, of which this is a part: how far behind a page's beginning it may begin."""
 ENDED_BY_ITSELF = 1 << 16

@@ -75,7 +75,7 @@ def too_much_is_not_kept(cl: Cl) -> None:
 
 
 def too_many_are_not_kept(cl: Cl) -> None:
-    _released(cl, [4096] * 4098, 2)
+    _released(cl, [4096] * 1026, 2)
 
 
 def _released(cl: Cl, sizes: list[int], too_many: int) -> None:

@@ -110,9 +110,7 @@ bool sdi_has_spare_cores(void)
     static int known; /* 0: not yet; atomic */
     int spare = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (!spare) {
-        cpu_set_t cores;
-        bool many = !sched_getaffinity(0, sizeof cores, &cores) && CPU_COUNT(&cores) >= SPARE_CORES;
-        spare = many && !(sdi_session.types & CL_DEVICE_TYPE_CPU) ? 1 : -1;
+        spare = sdi_session.header->cores >= SPARE_CORES && !(sdi_session.types & CL_DEVICE_TYPE_CPU) ? 1 : -1;
         __atomic_store_n(&known, spare, __ATOMIC_RELAXED);
     }
     return spare > 0;

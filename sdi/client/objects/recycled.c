@@ -4,7 +4,7 @@
  * lock. */
 #include "objects/memory.h"
 
-enum { NUM_RECYCLED = 4096, NUM_ALIKE = 16 };
+enum { NUM_RECYCLED = 1024, NUM_ALIKE = 16 };
 static const size_t EACH_MAX_NBYTES = 256 << 20, ALL_MAX_NBYTES = 1 << 30, ALIKE_MIN_NBYTES = 64 << 10;
 
 static struct recycled {
@@ -80,19 +80,23 @@ static size_t rounded(size_t nbytes)
     return (nbytes + step - 1) / step * step;
 }
 
-/* The index of the smallest that has room for `nbytes` without wasting more than rounding does, of several the one with
- * the lowest id: the same program asks in the same order and gets the same buffers.  Of those behind one of `room` with
- * this `id`; num_recycled if there is none. */
-static size_t next_of(size_t nbytes, size_t room, uint64_t id, bool at_page, bool is_fine)
+/* The index of the smallest that has room for `nbytes` without wasting more than rounding does and that nothing uses any
+ * more, as far as is known; of several the one with the lowest id: the same program asks in the same order and gets the same
+ * buffers.  num_recycled if there is none; `some`: whether any has room. */
+static size_t best_for(size_t nbytes, bool at_page, bool is_fine, bool *some)
 {
     size_t best = num_recycled;
+    const size_t most = rounded(nbytes);
+    *some = false;
     for (size_t i = 0; i < num_recycled; i++) {
-        const struct recycled *one = &recycled[i];
-        if (one->is_fine != is_fine || (at_page && (uintptr_t)one->bytes % SDI_PAGE_NBYTES))
+        const struct recycled *one = &recycled[i], *other = &recycled[best];
+        if (one->room < nbytes || one->room > most || one->is_fine != is_fine || (at_page && (uintptr_t)one->bytes % SDI_PAGE_NBYTES))
             continue;
-        if (one->room < nbytes || one->room > rounded(nbytes) || one->room < room || (one->room == room && one->id <= id))
+        *some = true;
+        if (best != num_recycled && (one->room > other->room || (one->room == other->room && one->id > other->id)))
             continue;
-        if (best == num_recycled || one->room < recycled[best].room || (one->room == recycled[best].room && one->id < recycled[best].id))
+        const int status = __atomic_load_n(&sdi_session.slots[one->slot].status, __ATOMIC_RELAXED);
+        if (status <= 0 || status == CL_QUEUED)
             best = i;
     }
     return best;
@@ -115,32 +119,25 @@ static size_t room_among_alike(size_t nbytes)
 
 bool sdi_reuse(cl_mem buffer, bool at_page)
 {
-    uint64_t id = 0;
-    size_t room = 0;
     for (;;) {
-        size_t at = next_of(buffer->nbytes, room, id, at_page, sdi_is_fine(buffer));
+        bool some;
+        size_t at = best_for(buffer->nbytes, at_page, sdi_is_fine(buffer), &some);
         if (at == num_recycled) {
-            if (!id)
+            if (!some)
                 buffer->room = SDI_MIN(room_among_alike(buffer->nbytes), SDI_MAX(buffer->nbytes, buffer->context->limits.max_alloc_nbytes));
             return false;
         }
-        struct recycled one = take(at);
-        id = one.id;
-        room = one.room;
-        int status;
-        for (;;) { /* until the service has looked: as long as it would take to answer anything else */
-            uint32_t seen = sdi_epoch();
-            status = sdi_slot_status(one.slot);
-            if (status != CL_QUEUED)
-                break;
+        const uint32_t seen = sdi_epoch();
+        const int status = sdi_slot_status(recycled[at].slot);
+        if (status == CL_QUEUED) { /* until the service has looked: as long as it would take to answer anything else */
             sdi_unlock();
             sdi_epoch_wait(seen);
             sdi_lock();
-        }
-        if (status > 0) { /* something uses it yet; meanwhile others may have been recycled */
-            put(one);
             continue;
         }
+        if (status > 0) /* it has just said that something uses it yet */
+            continue;
+        struct recycled one = take(at);
         struct sdi_rec_reuse_buffer record = {
             .nbytes = sizeof record,
             .op = SDI_OP_REUSE_BUFFER,
