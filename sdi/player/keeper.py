@@ -36,8 +36,15 @@ SHOWN_MAX_NBYTES = 256 << 10
 """Of what the player copies itself, where the client need not."""
 _GUARDED_MAX = 1 << 14
 """Launches that reach more buffers are Python's: there are not so many cells."""
-WRITE_GRANULE_NBYTES = 16 << 10
-"""What lies beside a small write up to multiples of this counts as written too, where the host has it."""
+_WRITE_GRANULE_NBYTES = 16 << 10
+
+
+def write_granule(nbytes: int) -> int:
+    """What lies beside a write up to multiples of this counts as written too, where the host has it.
+
+    A power of two of at most an eighth: writes of all lengths are a few recordings, and copies little longer.
+    """
+    return max(_WRITE_GRANULE_NBYTES, 1 << (nbytes // 8).bit_length() >> 1)
 
 
 def _mask(op: WireOp, free: set[str]) -> bytes:

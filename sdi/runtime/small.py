@@ -19,7 +19,7 @@ from sdi.errors import ClError, DeviceFailed
 from sdi.intervals import ByteRange
 from sdi.launch.steps import Steps
 from sdi.player.builder import COPY_MAX_NBYTES, address, are_few_rows
-from sdi.player.keeper import WRITE_GRANULE_NBYTES
+from sdi.player.keeper import write_granule
 from sdi.region import Bytes, Region, as_region
 from sdi.runtime.region_copies import parts_of
 from sdi.vmem.buffer import VirtualBuffer
@@ -222,8 +222,9 @@ def held_beside(buffer: VirtualBuffer, over: ByteRange) -> ByteRange | None:
 
     Where all of that counts as written, writes of other lengths leave the same state.
     """
-    start = over.start // WRITE_GRANULE_NBYTES * WRITE_GRANULE_NBYTES
-    stop = min(-(-over.stop // WRITE_GRANULE_NBYTES) * WRITE_GRANULE_NBYTES, buffer.nbytes)
+    granule = write_granule(over.nbytes)
+    start = over.start // granule * granule
+    stop = min(-(-over.stop // granule) * granule, buffer.nbytes)
     held = buffer.directory.current_in(HOST, ByteRange(start, stop))
     for run in [run for part in held for run in part.runs()]:
         if run.start <= over.start and over.stop <= run.stop:

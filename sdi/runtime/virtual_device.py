@@ -39,8 +39,8 @@ from sdi.player.keeper import (
     LARGE_MAX_NBYTES,
     READ_MAX_NBYTES,
     SHOWN_MAX_NBYTES,
-    WRITE_GRANULE_NBYTES,
     Keeper,
+    write_granule,
 )
 from sdi.player.library import CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES
 from sdi.region import Bytes, alike, as_region, packed_like
@@ -341,7 +341,7 @@ class VirtualDevice:
         hull = held_beside(buffer, over.bounds) if player is not None and player.is_on else None
         counted, slack = over.bounds, 0
         if hull is not None:
-            counted, slack = hull, WRITE_GRANULE_NBYTES - 1
+            counted, slack = hull, write_granule(over.bounds.nbytes) - 1
         copies = copied_alone(memory, buffer, counted) if player is not None else {}
         memory.write_host(buffer, over, ticket)
         if player is not None:

@@ -495,6 +495,26 @@ def test_writes_of_other_bytes_are_the_same_where_the_host_has_what_is_beside_th
 
 
 @pytest.mark.parametrize("members", [1, 2])
+def test_writes_of_all_lengths_are_few_recordings(serve: Serve, members: int) -> None:
+    loop, random = Steps(serve(members, plays=True)), np.random.default_rng(4)
+    loop.truth[0] = np.arange(1 << 19, dtype=np.int32)
+    loop.a = loop.client.buffer(loop.truth[0].tobytes())
+    loop.stages = True
+
+    def once(number: int) -> None:
+        nbytes = int(2 ** random.uniform(17, 21))
+        loop.put(np.full(nbytes // 4, number, np.int32), first=0)
+        loop.truth[1] = loop.truth[1] ^ loop.truth[0][:ITEMS]
+        arguments = [(loop.b, 0), (loop.a, 0)]
+        loop.client.launch(loop.build, arguments, [ITEMS], [16], kernel_index=MIX)
+        assert loop.client.read(loop.b, 4 * ITEMS) == loop.truth[1].tobytes()
+
+    left = loop.left(lambda: [once(number) for number in range(300)])
+    assert left["WRITE"] < 50, left
+    assert loop.client.read(loop.a, 1 << 21) == loop.truth[0].tobytes()
+
+
+@pytest.mark.parametrize("members", [1, 2])
 def test_staged_rows_without_gaps_between_them_are_all_taken(serve: Serve, members: int) -> None:
     loop = Loop(serve(members, plays=True))
     loop.rounds(6)
