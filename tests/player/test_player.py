@@ -31,6 +31,7 @@ from sdi.player.recorded import Recorded
 from sdi.region import Region
 from sdi.vmem.arena import Arena
 from sdi.vmem.buffer import VirtualBuffer
+from sdi.wire.opencl import MemFlags
 from sdi.wire.records import NoticeKind, Op
 from tests.devices.testing.pool import pool_of
 from tests.service.conftest import Serve
@@ -801,6 +802,18 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
         steps.once(number)
     steps.reuse(True)
     steps.check()
+
+
+def test_python_knows_whose_memory_a_buffer_is_that_the_player_gives_again(serve: Serve) -> None:
+    steps = Steps(serve(2, plays=True))
+    steps.settle()
+    found: list[tuple[int, bool]] = []
+    for flags in (MemFlags.USE_HOST_PTR, MemFlags.READ_WRITE):
+        assert _over(steps.recycled or int) == 0
+        steps.client.send(Op.REUSE_BUFFER, steps.a, flags=flags)
+        posted(steps, lambda: found.append((_buffer_of(steps).stage, _buffer_of(steps).is_outside)))
+        steps.release()
+    assert found == [(STAGE_IN_USE, True), (STAGE_IN_USE, False)]
 
 
 @pytest.mark.parametrize("defined", [False, True])
