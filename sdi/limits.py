@@ -29,6 +29,8 @@ _RESERVE_NBYTES = 320 << 20
 """Address space for what is loaded and compiled after the drivers: parser, analysis, programs, threads; and
 for the part of the memory shared with the application that isn't buffers."""
 _FILES_FEW = 64
+_OF_TIME = "cpu"
+"""The controller of cgroups that sets quotas."""
 
 
 def prepare() -> None:
@@ -65,9 +67,9 @@ def cores(of: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgr
     least = float(len(os.sched_getaffinity(0)))
     with suppress(OSError, ValueError):
         for line in of.read_text().splitlines():
-            _, kinds, inner = line.split(":", 2)
-            if not kinds or "cpu" in kinds.split(","):
-                least = min([least, *_quotas(groups / kinds, Path(inner.lstrip("/")))])
+            _, controllers, inner = line.split(":", 2)
+            if not controllers or _OF_TIME in controllers.split(","):
+                least = min([least, *_quotas(groups / controllers, Path(inner.lstrip("/")))])
     return max(1, math.ceil(least))
 
 
