@@ -14,6 +14,7 @@ from sdi.devices.native import DriverKind, NativeLane, NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError
 from sdi.launch.kernel import LaunchPlan
+from sdi.limits import has_few_files
 from sdi.partition.gain import Ran
 from sdi.player import library as c
 from sdi.player.buffers import Buffers
@@ -82,6 +83,8 @@ class Player:
         )
         if not self._handle:
             raise MemoryError
+        if not has_few_files():
+            quick.sdi_player_hang_bell(self._handle)
         self.profiled = None if recorder is None else Profiled(quick, self._handle, recorder)
         kinds = {lane.driver for lane in lanes}
         quick.sdi_player_drivers(

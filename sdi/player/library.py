@@ -223,7 +223,7 @@ class PlayerReport(ctypes.Structure):
 class Recycled(ctypes.Structure):
     """A buffer that was recycled or reused; ``slot``: nobody said yet when it may be."""
 
-    _fields_ = _fields("recycled", "u64 id recycled_ns", "u32 slot stage is_outside unused")
+    _fields_ = _fields("recycled", "u64 id recycled_ns", "u32 slot stage is_outside")
 
 
 _OWN = ("LOGGED_SOON", "CELLS_MAX", "ROW")
@@ -282,6 +282,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_is_told": (ctypes.c_bool, [_pointer]),
         "sdi_player_may_sleep": (ctypes.c_bool, [_pointer]),
         "sdi_player_poke": (None, [_pointer]),
+        "sdi_player_hang_bell": (None, [_pointer]),
         "sdi_player_record": (_pointer, [_pointer, ctypes.POINTER(_u64), ctypes.POINTER(_u64)]),
         "sdi_player_waited": (None, [_pointer, ctypes.c_bool]),
         "sdi_player_nodes": (_u32, [_pointer, ctypes.POINTER(Told)]),

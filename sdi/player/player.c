@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@ enum {
     IDLE_NS = 100000000, /* then it sleeps, for so long until it is Python that sleeps; */
     REST_NS = 2000000,   /* of that so long each time, if it would not hear else what is to be said or done; */
     TURN_NS = 500000000, /* if Python had no turn for so long it gets one at once: it gives back memory then */
-    FILES_FEW = 64,
     SPIN_NS = 50000,
     SPIN_LONG_NS = 5000000, /* where there are cores to spare, and only asking tells what a GPU has done */
     SPARE_CORES = 4,
@@ -43,13 +41,17 @@ API struct sdi_player *sdi_player_new(int commands, int notices, void *arena, ui
     p->segments = segments;
     p->released = released;
     p->wanted_after = 1;
-    struct rlimit files;
-    bool has_few = !getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < FILES_FEW; /* drivers need them */
-    p->bell = has_few ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->bell = -1;
     for (uint32_t n = 0; n < NODES_MAX; n++)
         p->nodes[n].next = n + 1 < NODES_MAX ? n + 2 : 0;
     p->free_nodes = 1;
     return p;
+}
+
+/* From now on what is posted wakes it up, at the price of a descriptor.  Without one it looks every REST_NS. */
+API void sdi_player_hang_bell(struct sdi_player *p)
+{
+    p->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 API uint32_t sdi_player_segment_nbytes(void)

@@ -303,7 +303,7 @@ struct trial {
 
 struct sdi_player {
     int commands, notices;
-    int bell; /* it is rung when something is posted while it sleeps */
+    int bell; /* it is rung when something is posted while it sleeps; -1: there is none */
     uint32_t is_asleep;
     char *arena;
     struct cuda_table cuda;
@@ -549,6 +549,7 @@ void sdi_player_offer_ring(struct sdi_player *);
 bool sdi_player_is_told(const struct sdi_player *);
 bool sdi_player_may_sleep(struct sdi_player *);
 void sdi_player_poke(struct sdi_player *);
+void sdi_player_hang_bell(struct sdi_player *);
 const char *sdi_player_record(struct sdi_player *, uint64_t *nbytes, uint64_t *left);
 void sdi_player_waited(struct sdi_player *, bool gave_up);
 uint32_t sdi_player_nodes(struct sdi_player *, struct node_told *);

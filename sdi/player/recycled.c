@@ -69,7 +69,7 @@ API uint32_t sdi_player_recycled(struct sdi_player *p, struct recycled *told, bo
             p->recycled[left++] = p->recycled[n];
             continue;
         }
-        told[count++] = (struct recycled){b->id, b->recycled_ns, b->slot, p->cells[b->stage], b->is_outside, 0};
+        told[count++] = (struct recycled){b->id, b->recycled_ns, b->slot, p->cells[b->stage], b->is_outside};
         b->slot = 0;
         b->is_listed = false;
     }

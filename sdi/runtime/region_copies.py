@@ -394,14 +394,12 @@ class RegionCopies:
     def _is_for_host(self, source: _End, target: _End) -> bool:
         """Whether the host copies as fast as anybody, where it sees both: rows, and what is done at once."""
         from_, to = source.place.over, target.place.over
+        is_wanted = bool(from_.levels or to.levels)
         if source.memory == target.memory:
             is_at_once = not (source.waits or target.waits) and is_short(from_, to)
-            is_quick = max(from_.span_nbytes, to.span_nbytes) < BESIDE_KERNELS_NBYTES
-            if not is_at_once and (is_quick or not (from_.levels or to.levels)):
-                return False
-        elif not (from_.levels or to.levels):
-            return False
-        return self._seen(source) is not None and self._seen(target) is not None
+            is_long = max(from_.span_nbytes, to.span_nbytes) >= BESIDE_KERNELS_NBYTES
+            is_wanted = is_at_once or (is_wanted and is_long)
+        return is_wanted and self._seen(source) is not None and self._seen(target) is not None
 
     def _by_host(self, source: _End, target: _End) -> Ticket:
         there, here = self._seen(source), self._seen(target)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
@@ -264,14 +264,6 @@ class VirtualDevice:
             self._memory.transfers.perform(transfer, issue)
         return transfers
 
-    def _at_once(
-        self, task: Callable[[], None], waits: list[Ticket], issue: Issue, what: str, nbytes: int
-    ) -> Ticket:
-        """Have ``task`` done on the host: now where it waits for nothing and is short."""
-        ticket = self._memory.host.at_once(task, nbytes, waits)
-        self._memory.accounting.worked(what, -1, nbytes, ticket, issue)
-        return ticket
-
     def _write(self, command: Write, issue: Issue) -> IssuedWork:
         rectangle = command.rectangle
         buffer = self._buffer(command.buffer, rectangle.bounds)
@@ -331,7 +323,7 @@ class VirtualDevice:
         from_, to = alike(packed_like(over), over.at(0))
         target, source = to.of(memory.memories.host_view(buffer, over.bounds)), from_.of(data)
         waits = buffer.dependencies[HOST].before_write(over)
-        ticket = self._at_once(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
+        ticket = memory.run_on_host(partial(np.copyto, target, source), waits, issue, "write", data.nbytes)
         done = [ticket]
         if player is not None and run is not None:
             memory.write_host(buffer, over, ticket)
@@ -435,7 +427,7 @@ class VirtualDevice:
         target = over.at(0).of(memory.memories.host_view(buffer, over.bounds), len(pattern))
         value = np.frombuffer(pattern, target.dtype)
         waits = buffer.dependencies[HOST].before_write(over)
-        ticket = self._at_once(partial(np.copyto, target, value), waits, issue, "fill", rectangle.nbytes)
+        ticket = memory.run_on_host(partial(np.copyto, target, value), waits, issue, "fill", rectangle.nbytes)
         memory.write_host(buffer, over, ticket)
         return ticket
 

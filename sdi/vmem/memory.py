@@ -263,14 +263,17 @@ class VirtualMemory:
 
     def run_on_host(
         self,
-        task: Callable[[], None],
+        task: Callable[[], object],
         wait: Sequence[Ticket],
         issue: Issue,
         what: str = "task",
         nbytes: int = 0,
     ) -> Ticket:
-        """Run ``task``, which works on arena bytes, after ``wait``; the profile calls it ``what``."""
-        ticket = self.host.submit(task, wait)
+        """Run ``task``, which works on arena bytes, after ``wait``; the profile calls it ``what``.
+
+        ``nbytes``: those that it is about; 0: it may take long.
+        """
+        ticket = self.host.at_once(task, nbytes, wait) if nbytes else self.host.submit(task, wait)
         self.accounting.worked(what, -1, nbytes, ticket, issue)
         return ticket
 

@@ -242,6 +242,7 @@ static void begin(uint64_t seed, bool threads)
     setsockopt(w.notices[0], SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
     memset(segments, 0, sizeof segments);
     w.player = sdi_player_new(w.commands[0], w.notices[0], w.arena, w.cells, segments, released);
+    sdi_player_hang_bell(w.player);
     w.offers_ring = one_in(2);
     if (w.offers_ring)
         sdi_player_offer_ring(w.player);
