@@ -131,6 +131,7 @@ class Play:
         session, player, count = self._session, self.player, 0
         while session.is_open:
             player.is_running = True  # what is posted from now on ends ``run``
+            player.cells.at[CELL_POSTED] = 0  # what was posted before is done, or nothing is played now
             may_play = self._may_play()
             core = self._engine.core
             player.cells.at[CELL_PYTHON_EVENTS] = core.num_known
@@ -215,7 +216,6 @@ class Play:
     def _take_over(self) -> None:
         """Have Python know what was played, and own all that is in flight."""
         player = self.player
-        player.cells.at[CELL_POSTED] = 0
         self._sync()
         recycled = player.buffers.recycled(takes_over=True)
         told = player.in_flight()

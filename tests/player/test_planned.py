@@ -7,9 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from sdi.cells import CELL_POSTED
 from sdi.launch.launcher import Launcher
+from sdi.player.face import Player
+from sdi.player.library import IDLE, RECORD
 from sdi.service.dispatch import Dispatcher
 from sdi.wire.records import Op
+from tests.client.test_client_binding import until
 from tests.player.test_player import ITEMS, MIX, Loop, posted
 from tests.service.conftest import Serve
 
@@ -55,6 +59,28 @@ def test_new_combinations_of_buffers_are_played_at_once(
     for n, each in enumerate(found):  # x ^ x is 0, and so is what comes of that
         np.testing.assert_array_equal(each, 0, err_msg=str(n))
     loop.check()
+
+
+def test_what_was_posted_to_python_takes_nothing_over_later(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = Rotating(serve(1, plays=True))
+    loop.settle()
+    player, ended, run = loop.player, list[int](), Player.run
+
+    def ran(self: Player, may_play: bool, plan: Callable[[], None]) -> int:
+        ended.append(run(self, may_play, plan))
+        return ended[-1]
+
+    monkeypatch.setattr(Player, "run", ran)
+    loop.client.buffer(b"acted on by Python")
+    until(lambda: ended[-1:] == [IDLE])
+    ended.clear()
+    player.cells.at[CELL_POSTED] = 1
+    step = loop.step()
+    until(lambda: loop.client.slot(step)[0] == 0)
+    loop.check()
+    assert ended[0] == RECORD, "to read a buffer"
 
 
 def test_what_is_planned_waits_for_what_is_in_flight(serve: Serve) -> None:
