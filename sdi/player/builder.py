@@ -124,7 +124,7 @@ class Builder:
         for group in _by_ends(transfers) if is_beside else [[transfer] for transfer in transfers]:
             if not self._fetch(group) and not all(self._fetch([t]) or self._transfer(t) for t in group):
                 return False
-        if is_beside and 1 < len(self.ops) <= c.BESIDE_MAX:
+        if is_beside and 1 < len(self.ops) <= c.BESIDE_MAX and not _has_any_now(self.ops):
             self.num_beside = len(self.ops)
         return True
 
@@ -192,7 +192,12 @@ class Builder:
             op.object, op.near = place.buffer, place.near
             places[end] = place
         op.from_, op.to = places[source].at, places[target].at
-        if HOST not in (source, target):
+        if all(place.near for place in places.values()):
+            if nbytes > COPY_MAX_NBYTES or not are_few_rows(runs):
+                return False
+            op.kind, op.near, op.near_other = c.OP_COPY_NOW, places[target].near, places[source].near
+            _set_rows(op, runs, runs)
+        elif not is_on_host:
             if runs.levels or not native.peer(player.members[source - 1]):
                 return False
             op.kind = c.OP_COPY
@@ -429,13 +434,16 @@ class Builder:
         if any(segment < 0 for segment, _ in accesses):
             return False
         if not self._player.lanes[op.lane].has_events:
-            # Members have a context each: one operation can not wait for another one elsewhere.
+            # Members have a context each: one operation can not wait for another one elsewhere.  Nor can a
+            # copy that is made at once; but then nothing has to wait for it.
+            is_now = op.kind == c.OP_COPY_NOW
             for segment, writes in accesses:
                 for lane, wrote in self._touched.setdefault(segment, set()):
                     is_beside = writes == wrote and writes in (c.WRITES_BESIDE, c.WRITES_TOGETHER)
-                    if lane != op.lane and (writes or wrote) and not is_beside:
+                    if (is_now or lane != op.lane) and (writes or wrote) and not is_beside:
                         return False
-                self._touched[segment].add((op.lane, writes))
+                if not is_now:
+                    self._touched[segment].add((op.lane, writes))
         op.first_access, op.num_accesses = len(self.accesses), len(accesses)
         self.accesses += accesses
         self.ops.append(op)
@@ -517,6 +525,10 @@ def _are_beside(transfers: Sequence[Transfer]) -> bool:
             if copy.target == other.copy.target == HOST and copy.source != other.copy.source:
                 return False
     return True
+
+
+def _has_any_now(ops: Sequence[c.PlayerOp]) -> bool:
+    return any(op.kind == c.OP_COPY_NOW for op in ops)
 
 
 def address(view: memoryview) -> int:

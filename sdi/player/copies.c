@@ -29,6 +29,15 @@ void copy_keep(struct lane *lane, const struct recording *r, const struct op *op
     lane_put_mark(lane, NULL, NULL, node, (uint32_t)(op - r->ops))->copy = copy_by(op);
 }
 
+static void move(struct own_copy *copy, uint64_t to, uint64_t from)
+{
+    const uint64_t num_runs = copy->num_runs ? copy->num_runs : 1, nbytes = copy->nbytes / num_runs;
+    copy->began_ns = sdi_player_now();
+    for (uint64_t i = 0; i < num_runs; i++)
+        memmove((void *)(uintptr_t)(to + i * copy->to_pitch), (const void *)(uintptr_t)(from + i * copy->from_pitch), nbytes);
+    copy->ended_ns = sdi_player_now();
+}
+
 /* What is before it is done. */
 void copy_make(struct lane *lane, struct own_copy *copy)
 {
@@ -37,12 +46,16 @@ void copy_make(struct lane *lane, struct own_copy *copy)
     const uint64_t from = copy->kind == OP_UPLOAD ? copy->from : from_near + copy->from;
     if (copy->is_given_up)
         return;
-    copy->began_ns = sdi_player_now();
-    const uint64_t num_runs = copy->num_runs ? copy->num_runs : 1, nbytes = copy->nbytes / num_runs;
-    for (uint64_t i = 0; i < num_runs; i++)
-        memmove((void *)(uintptr_t)(to + i * copy->to_pitch), (const void *)(uintptr_t)(from + i * copy->from_pitch), nbytes);
-    copy->ended_ns = sdi_player_now();
+    move(copy, to, from);
     lane->num_own--;
+}
+
+/* Between two members, each of which has done what uses these bytes (`recording_may_execute`): no lane has to know. */
+void copy_now(struct sdi_player *p, const struct recording *r, const struct op *op, const struct node *node)
+{
+    struct own_copy copy = copy_by(op);
+    move(&copy, op->near + op->to, op->near_other + op->from);
+    profile_operation(p, node, (uint32_t)(op - r->ops), copy.began_ns, copy.ended_ns);
 }
 
 static int give_rows(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, void **event)

@@ -52,12 +52,13 @@ static void access_needs(uint64_t *needs, const struct sdi_player *p, const stru
 }
 
 /* Whether an access waits for what another lane has not done: OpenCL members have a context each, and no events
- * in common. */
+ * in common.  What the player makes at once waits for all of them. */
 static bool waits_elsewhere(const struct sdi_player *p, const struct access *access, const struct op *op)
 {
     uint64_t needs[LANES_MAX] = {0};
     access_needs(needs, p, access, op->kind == OP_LAUNCH);
-    needs[op->lane] = 0; /* the member's only one: its queues have it in common */
+    if (op->kind != OP_COPY_NOW)
+        needs[op->lane] = 0; /* the member's only one: its queues have it in common */
     return !lanes_reached(p, needs);
 }
 
@@ -330,6 +331,10 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         take_bytes(p, r, node, record);
     for (uint32_t i = 0; i < num_ops && status == 0; i++) {
         struct op *op = &r->ops[i];
+        if (op->kind == OP_COPY_NOW) {
+            copy_now(p, r, op, node);
+            continue;
+        }
         const unsigned lane = lane_of(p, op, node->queue);
         uint64_t needs[LANES_MAX];
         if (r->num_together && i == groups[1].first) {

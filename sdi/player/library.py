@@ -19,7 +19,8 @@ RECORD, IDLE, END, POSTED, FAILED, WANTED, MEASURED, UNKNOWN = 1, 2, 3, 4, 5, 6,
 application has gone; another thread posted something; a driver refused; the next records are known, so that
 it is worth waiting until Python has nothing in flight.  And where Python takes nothing over: there are
 reports; the next record is not known, and may be planned."""
-OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE, OP_FETCH = 0, 1, 2, 3, 4, 5, 6
+OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE, OP_FETCH, OP_COPY_NOW = range(8)
+"""COPY_NOW: between members that compute in memory of this process; the player makes it at once."""
 PIECES_MAX = 256
 """So much of what members appended it moves at a time."""
 SAYS_OUTSIDE = 1 << 30

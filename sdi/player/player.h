@@ -467,6 +467,7 @@ struct own_copy copy_by(const struct op *);
 bool copy_is_near(const struct lane *, const struct op *);
 void copy_keep(struct lane *, const struct recording *, const struct op *, uint32_t node);
 void copy_make(struct lane *, struct own_copy *);
+void copy_now(struct sdi_player *, const struct recording *, const struct op *, const struct node *);
 int copy_give(const struct sdi_player *, struct lane *, const struct own_copy *, void **event);
 int copies_give(const struct sdi_player *, struct lane *);
 void copies_give_up(struct lane *);

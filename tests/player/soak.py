@@ -24,8 +24,9 @@ ISSUERS = HARNESS.parent / "issuers"
 TRIALS = HARNESS.parent / "trials"
 # Some distributions check calls by other names (``__ppoll_chk``), which are not wrapped.
 _FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
-_WRAPPED = (
-    "-Wl,--wrap=recv,--wrap=ppoll,--wrap=sched_yield,--wrap=clock_gettime,--wrap=copy_keep,--wrap=copy_make"
+_WRAPPED = "-Wl," + ",".join(
+    f"--wrap={name}"
+    for name in ("recv", "ppoll", "sched_yield", "clock_gettime", "copy_keep", "copy_make", "copy_now")
 )
 _THREAD_FLAGS = ("-fsanitize=thread", "-g")
 

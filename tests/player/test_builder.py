@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from sdi.devices.capabilities import GPU
+from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.cuda import fetch as fetch_module
 from sdi.devices.native import FETCHED_MAX, NativeLaunch, NativePart, NativePlace
 from sdi.intervals import ByteRange
 from sdi.player.builder import Builder, _are_beside, _by_ends
-from sdi.player.library import OP_COPY, OP_FETCH
+from sdi.player.library import OP_COPY, OP_COPY_NOW, OP_FETCH, OP_LAUNCH, OP_UPLOAD, PlayerOp
 from sdi.region import Region
 from sdi.vmem.directory import HOST, Copy
 from sdi.vmem.links import Links
@@ -65,6 +65,33 @@ def test_one_kernel_brings_what_a_member_gets_of_another_one_as_far_as_it_can() 
 
 
 ROWS, RUN = Region(0, 4096, ((1 << 16, 256),)), Region(0, 6 << 20)
+RUN_OF_64 = Region(0, 64)
+
+
+def builder_for(members: list[SimpleNamespace], links: Links, has_events: Sequence[bool]) -> Builder:
+    """For so many members, whose buffers are large; segments: ten times the buffer's, and the memory's."""
+    memories = SimpleNamespace(
+        pooled=None, pooled_memory=-1, host_view=lambda _, over: memoryview(bytearray(over.nbytes))
+    )
+    lanes = [SimpleNamespace(has_events=each, context=1) for each in has_events]
+    table: Any = SimpleNamespace(
+        memory=SimpleNamespace(memories=memories, transfers=SimpleNamespace(links=links)),
+        members=members,
+        lanes=lanes,
+        segment=lambda buffer, end: 10 * buffer.number + end,
+    )
+    return Builder(table, [], [])
+
+
+def made(number: int, source: int, target: int, region: Region) -> Transfer:
+    """A copy of buffer ``number``."""
+    allocation = SimpleNamespace(device_buffer=1, over=ByteRange(0, 1 << 34), holds=lambda _: True)
+    found: Any = SimpleNamespace(
+        buffer=SimpleNamespace(allocations=[allocation] * 2, number=number),
+        copy=Copy(source, target, region), nbytes=region.total_nbytes, region=region,
+        leave=0, arrive=0, cause="halo", is_staged=False,
+    )  # fmt: skip
+    return cast(Transfer, found)
 
 
 @pytest.mark.parametrize(
@@ -90,21 +117,8 @@ def test_what_one_kernel_can_not_bring_together_is_brought_alone(
         return NativeLaunch(1, (1, 1, 1), (256, 1, 1), 1, block=bytes(8)) if is_fetched else None
 
     member = SimpleNamespace(peer=lambda _: True, place=lambda *_: NativePlace(0, 4096), fetch=fetch)
-    allocation = SimpleNamespace(device_buffer=1, over=ByteRange(0, 1 << 34), holds=lambda _: True)
-    memories = SimpleNamespace(pooled=None, pooled_memory=HOST)
-    memory = SimpleNamespace(memories=memories, transfers=SimpleNamespace(links=links))
-    lanes = [SimpleNamespace(has_events=True, context=1)] * 2
-    table: Any = SimpleNamespace(
-        memory=memory, members=[member] * 2, lanes=lanes, segment=lambda buffer, end: 10 * buffer.number + end
-    )
-    builder, transfers = Builder(table, [], []), []
-    for number, region in enumerate(regions):
-        made: Any = SimpleNamespace(
-            buffer=SimpleNamespace(allocations=[allocation] * 2, number=number),
-            copy=Copy(ONE, TWO, region), nbytes=region.total_nbytes, region=region,
-            leave=0, arrive=0, cause="halo", is_staged=False,
-        )  # fmt: skip
-        transfers.append(made)
+    builder = builder_for([member] * 2, links, [True, True])
+    transfers = [made(number, ONE, TWO, region) for number, region in enumerate(regions)]
     assert builder.transfers(transfers) == (kinds is not None)
     if kinds is not None:
         assert [op.kind for op in builder.ops] == kinds
@@ -112,3 +126,44 @@ def test_what_one_kernel_can_not_bring_together_is_brought_alone(
         ends = {(10 * number + end, end - 1) for number in range(len(regions)) for end in (ONE, TWO)}
         assert set(builder.accesses) == ends, "each source is read, and each target written"
         assert builder.num_beside == (len(kinds) if len(kinds) > 1 else 0)
+
+
+def in_this_process(near: Sequence[int]) -> list[SimpleNamespace]:
+    """Members of OpenCL drivers; ``near``: where the buffers of each are, 0: elsewhere."""
+    return [
+        SimpleNamespace(
+            peer=lambda _: False, host=lambda *_: True, place=lambda _, at, to=to: NativePlace(7, at, to)
+        )
+        for to in near
+    ]
+
+
+@pytest.mark.parametrize(
+    ("copies", "near", "kinds"),
+    [
+        # Halos: a memory is read at one end and written at the other, and nobody waits for anybody.
+        ([(ONE, TWO, RUN_OF_64), (TWO, ONE, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW] * 2),
+        ([(ONE, TWO, ROWS)], (4096, 8192), [OP_COPY_NOW]),
+        ([(ONE, TWO, RUN)], (4096, 8192), None),  # so long the player would do nothing else
+        ([(ONE, TWO, Region(0, 1, ((8, 2), (32, 2))))], (4096, 8192), None),
+        ([(ONE, TWO, RUN_OF_64)], (0, 8192), None),
+        ([(ONE, TWO, RUN_OF_64)], (4096, 0), None),
+        # What comes first is the driver's, and may not be done yet.
+        ([(HOST, ONE, RUN_OF_64), (ONE, TWO, RUN_OF_64)], (4096, 8192), None),
+        ([(ONE, TWO, RUN_OF_64), (HOST, ONE, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW, OP_UPLOAD]),
+    ],
+)
+def test_the_player_copies_between_members_in_memory_of_this_process(
+    copies: list[tuple[int, int, Region]], near: Sequence[int], kinds: list[int] | None
+) -> None:
+    links = Links([CPU, CPU], lambda: 0)
+    builder = builder_for(in_this_process(near), links, [False, False, True])  # a GPU is there, too
+    assert builder.transfers([made(1, *each) for each in copies]) == (kinds is not None)
+    if kinds is None:
+        return
+    assert [op.kind for op in builder.ops] == kinds
+    ends = [(op.near_other + op.from_, op.near + op.to) for op in builder.ops if op.kind == OP_COPY_NOW]
+    assert ends == [(near[copy[0] - 1], near[copy[1] - 1]) for copy in copies if copy[0] != HOST]
+    launch = PlayerOp(kind=OP_LAUNCH, lane=0)
+    assert not builder.num_beside, "these wait for nobody's events"
+    assert builder._op(launch, [(10 + ONE, 1), (20 + TWO, 0)], ()), "it comes after all of them"

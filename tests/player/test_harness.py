@@ -50,6 +50,7 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "together": 1500,
         "copied": 4000,
         "copied_late": 30,
+        "copied_now": 300,
         "given_after_all": 300,
         "ways_changed": 2000,
         "tried": 400,

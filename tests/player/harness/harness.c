@@ -20,7 +20,7 @@ static const char *const names[] = {
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns", "in_ring",
-    "copied", "copied_late", "given_after_all", "ways_changed", "tried", "surveyed", "alone", "followed", "unmarked", "rows_full", "watched", "planned",
+    "copied", "copied_late", "copied_now", "given_after_all", "ways_changed", "tried", "surveyed", "alone", "followed", "unmarked", "rows_full", "watched", "planned",
 };
 static struct segment segments[SEGMENTS];
 static uint64_t released[NODES_MAX];

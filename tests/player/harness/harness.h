@@ -278,7 +278,7 @@ enum counted {
     COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
-    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, WATCHED, PLANNED, NUM_COUNTED
+    LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, COPIED_NOW, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, WATCHED, PLANNED, NUM_COUNTED
 };
 extern uint64_t counted[NUM_COUNTED];
 
@@ -319,6 +319,7 @@ void client_leave(void);
 void model_queue(unsigned queue, bool is_playable);
 void model_turn(void);
 void model_issue(const struct planned *, unsigned lane);
+void model_copy_now(const struct planned *);
 bool model_is_awaited(const struct command *);
 struct sent *model_pass(uint64_t consumed, const char *record, size_t nbytes);
 struct recorded *model_find(const struct command *, bool *is_known);

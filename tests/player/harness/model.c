@@ -338,8 +338,8 @@ static bool is_alone(const struct recorded *of)
     return false;
 }
 
-/* An operation is given to the driver. */
-void model_issue(const struct planned *planned, unsigned lane)
+/* An operation comes, as the next one of its command. */
+static void come(const struct planned *planned)
 {
     if (!w.is_playing || w.has_failed)
         broken("an operation is issued by nobody's leave");
@@ -355,6 +355,43 @@ void model_issue(const struct planned *planned, unsigned lane)
         for (unsigned l = 0; l < w.num_lanes; l++)
             w.others[l] = w.streams[l].issued;
     }
+}
+
+static void must_be_done(const uint64_t *before, const char *what)
+{
+    for (unsigned l = 0; l < w.num_lanes; l++)
+        if (before[l] > w.observed[l])
+            broken("command %lu copies before operation %lu of lane %u is seen to be done, %s",
+                   (unsigned long)w.current_command->id, (unsigned long)before[l], l, what);
+}
+
+/* The player makes a copy itself, now. */
+void model_copy_now(const struct planned *planned)
+{
+    come(planned);
+    struct command *c = w.current_command;
+    const struct op *op = &planned->of->ops[planned->index];
+    const struct access *accesses = &planned->of->accesses[op->first_access];
+    for (unsigned n = 0; n < op->num_accesses; n++) {
+        const uint32_t segment = accesses[n].segment;
+        for (unsigned kind = 0; kind < 2; kind++) {
+            must_be_done(w.wrote[kind][segment], "which writes what it uses");
+            if (accesses[n].writes)
+                must_be_done(w.read[kind][segment], "which reads what it writes");
+        }
+        if (accesses[n].writes && w.reading[segment])
+            broken("command %lu writes what the client has yet to copy", (unsigned long)c->id);
+    }
+    counted[COPIED_NOW]++;
+    if (w.next_op == planned->of->given.num_ops)
+        read_by_client(c);
+}
+
+/* An operation is given to the driver. */
+void model_issue(const struct planned *planned, unsigned lane)
+{
+    come(planned);
+    const struct recorded *of = planned->of;
     const bool is_apart = planned->index < of->given.num_beside; /* from the others of its own command */
     uint64_t (*wrote)[SEGMENTS][LANES] = is_apart ? w.wrote_before : w.wrote;
     uint64_t (*read)[SEGMENTS][LANES] = is_apart ? w.read_before : w.read;
@@ -561,7 +598,10 @@ void model_log(const struct logged *log, uint32_t count)
         const bool counts = c->op != SDI_OP_NDRANGE || c->as->ops[line->what].kind == OP_LAUNCH;
         if (counts && line->ended_ns > c->ran_until_ns)
             c->ran_until_ns = line->ended_ns;
-        check_took(c, line->what, line->began_ns, line->ended_ns);
+        if (c->as->ops[line->what].kind != OP_COPY_NOW)
+            check_took(c, line->what, line->began_ns, line->ended_ns);
+        else if (line->began_ns > line->ended_ns)
+            broken("a copy of command %lu ends before it begins", (unsigned long)c->id);
         counted[LOGGED]++;
     }
     counted[LOG_FULL] += count > w.player->log_soon;

@@ -49,6 +49,24 @@ static void make_launch(struct recorded *r, struct op *op, bool is_together)
     }
 }
 
+/* Between two members, in memory that there is. */
+static void make_copy_now(struct op *op)
+{
+    static uint8_t members[2][1 << 10];
+    op->kind = OP_COPY_NOW;
+    op->near = (uintptr_t)members[0];
+    op->near_other = (uintptr_t)members[1];
+    op->from = below(100);
+    op->to = below(100);
+    op->nbytes = 1 + below(100);
+    if (one_in(2)) {
+        op->num_runs = 1 + below(5);
+        op->nbytes *= op->num_runs;
+        op->to_pitch = 100 + below(50);
+        op->from_pitch = 100 + below(50);
+    }
+}
+
 static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
 {
     uint32_t device = r->kind->device[below(3)], other = r->kind->device[below(3)], host = r->kind->host;
@@ -77,6 +95,8 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
         op->other = kind == OP_COPY ? w.cells : NULL;
         if (w.is_near)
             op->near = op->near_other = random_bits() | 1;
+        if (w.is_near && kind == OP_COPY && r->given.op == SDI_OP_NDRANGE && !one_in(4))
+            make_copy_now(op);
     }
     const bool is_peer = w.driver == DRIVER_CUDA && kind == OP_COPY && op->object != op->other;
     if (op->kind == kind && !is_peer && one_in(4)) {
@@ -90,7 +110,8 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
     add_access(r, op, kind == OP_DOWNLOAD ? host : kind == OP_UPLOAD ? device : other, is_beside ? WRITES_BESIDE : 1);
 }
 
-/* OpenCL members have a context each: operations that use the same bytes are on one lane. */
+/* OpenCL members have a context each: operations that use the same bytes are on one lane, or the first is one that is made
+ * at once. */
 static bool is_crossed(const struct recorded *r)
 {
     for (uint32_t n = 0; n < r->given.num_ops; n++)
@@ -100,8 +121,9 @@ static bool is_crossed(const struct recorded *r)
                     const struct access *one = &r->accesses[r->ops[n].first_access + a];
                     const struct access *two = &r->accesses[r->ops[m].first_access + b];
                     bool is_beside = one->writes == two->writes && one->writes > 1;
+                    const bool is_now = r->ops[n].kind == OP_COPY_NOW;
                     if (one->segment == two->segment && (one->writes || two->writes) && !is_beside
-                        && r->ops[n].lane != r->ops[m].lane)
+                        && r->ops[m].kind != OP_COPY_NOW && (is_now || r->ops[n].lane != r->ops[m].lane))
                         return true;
                 }
     return false;
@@ -178,8 +200,11 @@ static void record(struct kind *kind, const struct command *c)
         g->num_ops++;
     }
     if (w.driver == DRIVER_OPENCL && is_crossed(r))
-        for (unsigned n = 1; n < ops; n++)
+        for (unsigned n = 0; n < ops; n++) {
             r->ops[n].lane = r->ops[0].lane;
+            if (r->ops[n].kind == OP_COPY_NOW)
+                r->ops[n].kind = OP_COPY;
+        }
     g->num_beside = beside(r);
     for (unsigned n = 0; n < sizeof r->block; n++)
         r->block[n] = (uint8_t)random_bits();
