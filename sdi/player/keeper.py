@@ -331,9 +331,6 @@ class Keeper:
         """Likewise a fill; ``parts``: of which member what."""
 
         def finish(builder: Builder) -> bool:
-            # Parts of several members that have no events in common are needed elsewhere by what is Python's.
-            if len(parts) > 1 and not self._table.lanes[0].has_events:
-                return False
             return all(builder.fill(buffer, member, over, len(command.pattern)) for member, over in parts)
 
         self._keep_transfer(WireOp.FILL, command, (buffer,), (change,), (), finish)

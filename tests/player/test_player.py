@@ -609,6 +609,27 @@ def test_fills_are_replayed_with_other_patterns(serve: Serve, members: int) -> N
     loop.check()
 
 
+@pytest.mark.parametrize("members", [2, 3])
+def test_fills_of_which_each_member_makes_a_part_are_replayed(serve: Serve, members: int) -> None:
+    loop, count = Loop(serve(members, plays=True)), 1 << 14
+    client = loop.client
+    large = client.buffer(np.zeros(count, np.int32).tobytes())
+
+    def once(number: int) -> None:
+        over = {"offset": 0, "region": [4 * count, 1, 1]}
+        client.command(Op.FILL, struct.pack("<i", number), buffer=large, pattern_nbytes=4, **over)
+        arguments = [(large, 0), struct.pack("<i", 5), struct.pack("<f", 2.5)]
+        client.launch(loop.build, arguments, [count], [16], kernel_index=STEP)
+
+    loop.until_replayed(once, 2)
+    sent = client.session._memory.moved.host_to_member
+    once(17)
+    client.finish()
+    assert client.session._memory.moved.host_to_member == sent, "the members filled it"
+    found = np.frombuffer(client.read(large, 4 * count), np.int32)
+    np.testing.assert_array_equal(found, 3 * 17 + 5 + 2)
+
+
 def test_a_fill_of_an_image_is_no_pattern_that_is_repeated(serve: Serve) -> None:
     loop = Loop(serve(1, plays=True))
     color = {"order": 0x10B5, "data_type": 0x10D2, "pattern_nbytes": 16}  # RGBA, UNORM_INT8
