@@ -121,8 +121,11 @@ class Builder:
         """Copies before it; False where the player can't make one of them."""
         has_events = any(lane.has_events for lane in self._player.lanes)
         is_beside = has_events and len(transfers) > 1 and _are_beside(transfers)
+        is_now = not has_events and _is_chain(transfers)
         for group in _by_ends(transfers) if is_beside else [[transfer] for transfer in transfers]:
-            if not self._fetch(group) and not all(self._fetch([t]) or self._transfer(t) for t in group):
+            if not self._fetch(group) and not all(
+                self._fetch([t]) or self._transfer(t, is_now) for t in group
+            ):
                 return False
         if is_beside and 1 < len(self.ops) <= c.BESIDE_MAX and not _has_any_now(self.ops):
             self.num_beside = len(self.ops)
@@ -160,7 +163,8 @@ class Builder:
         links = self._player.memory.transfers.links
         return nbytes > COPY_MAX_NBYTES and links.cost_ns(source, target, nbytes) > PEER_MAX_NS
 
-    def _transfer(self, transfer: Transfer) -> bool:
+    def _transfer(self, transfer: Transfer, is_now: bool) -> bool:
+        """``is_now``: also one from or to the host's memory is made at once, if it can be."""
         player = self._player
         memory, copy, buffer = player.memory, transfer.copy, transfer.buffer
         source, target, over = copy.source, copy.target, copy.over.bounds
@@ -184,7 +188,7 @@ class Builder:
                     reached = memory.memories.host_view(buffer, ByteRange(*self.span[:2]))
                 if not native.host(reached, is_large):
                     return False
-                places[end] = NativePlace(0, address(view))
+                places[end] = NativePlace(0, 0, address(view)) if is_now else NativePlace(0, address(view))
                 continue
             place = self._place(buffer, end - 1, over)
             if place is None:
@@ -206,7 +210,7 @@ class Builder:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
             _set_rows(op, runs, runs)
         # No byte is brought twice.  Members without events in common need none for that.
-        is_beside = target == HOST and not player.lanes[member].has_events
+        is_beside = target == HOST and op.kind == c.OP_DOWNLOAD and not player.lanes[member].has_events
         writes = c.WRITES_BESIDE if is_beside else 1
         accesses = [(player.segment(buffer, source), 0), (player.segment(buffer, target), writes)]
         self.uses.append((member, (transfer.leave, transfer.arrive)))
@@ -510,6 +514,12 @@ def _by_ends(transfers: Sequence[Transfer]) -> list[Sequence[Transfer]]:
         groups.setdefault((*ends, each.cause, each.is_staged), []).append(each)
     most = FETCHED_MAX
     return [group[at : at + most] for group in groups.values() for at in range(0, len(group), most)]
+
+
+def _is_chain(transfers: Sequence[Transfer]) -> bool:
+    """Whether one of these copies may bring on what another one has brought."""
+    targets = {(transfer.buffer.id, transfer.copy.target) for transfer in transfers}
+    return any((transfer.buffer.id, transfer.copy.source) in targets for transfer in transfers)
 
 
 def _are_beside(transfers: Sequence[Transfer]) -> bool:

@@ -78,7 +78,7 @@ def builder_for(members: list[SimpleNamespace], links: Links, has_events: Sequen
         memory=SimpleNamespace(memories=memories, transfers=SimpleNamespace(links=links)),
         members=members,
         lanes=lanes,
-        segment=lambda buffer, end: 10 * buffer.number + end,
+        segment=lambda buffer, end: 10 * buffer.id + end,
     )
     return Builder(table, [], [])
 
@@ -87,7 +87,7 @@ def made(number: int, source: int, target: int, region: Region) -> Transfer:
     """A copy of buffer ``number``."""
     allocation = SimpleNamespace(device_buffer=1, over=ByteRange(0, 1 << 34), holds=lambda _: True)
     found: Any = SimpleNamespace(
-        buffer=SimpleNamespace(allocations=[allocation] * 2, number=number),
+        buffer=SimpleNamespace(allocations=[allocation] * 2, id=number),
         copy=Copy(source, target, region), nbytes=region.total_nbytes, region=region,
         leave=0, arrive=0, cause="halo", is_staged=False,
     )  # fmt: skip
@@ -148,22 +148,38 @@ def in_this_process(near: Sequence[int]) -> list[SimpleNamespace]:
         ([(ONE, TWO, Region(0, 1, ((8, 2), (32, 2))))], (4096, 8192), None),
         ([(ONE, TWO, RUN_OF_64)], (0, 8192), None),
         ([(ONE, TWO, RUN_OF_64)], (4096, 0), None),
-        # What comes first is the driver's, and may not be done yet.
-        ([(HOST, ONE, RUN_OF_64), (ONE, TWO, RUN_OF_64)], (4096, 8192), None),
-        ([(ONE, TWO, RUN_OF_64), (HOST, ONE, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW, OP_UPLOAD]),
+        # One brings on what another one has brought: none may be the driver's, which has not done it yet.
+        ([(HOST, ONE, RUN_OF_64), (ONE, TWO, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW] * 2),
+        ([(ONE, HOST, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW] * 2),
+        ([(ONE, HOST, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (0, 8192), None),
+        ([(HOST, ONE, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (4096, 8192), [OP_UPLOAD] * 2),
     ],
 )
 def test_the_player_copies_between_members_in_memory_of_this_process(
     copies: list[tuple[int, int, Region]], near: Sequence[int], kinds: list[int] | None
 ) -> None:
     links = Links([CPU, CPU], lambda: 0)
-    builder = builder_for(in_this_process(near), links, [False, False, True])  # a GPU is there, too
+    builder = builder_for(in_this_process(near), links, [False, False])
     assert builder.transfers([made(1, *each) for each in copies]) == (kinds is not None)
     if kinds is None:
         return
     assert [op.kind for op in builder.ops] == kinds
-    ends = [(op.near_other + op.from_, op.near + op.to) for op in builder.ops if op.kind == OP_COPY_NOW]
-    assert ends == [(near[copy[0] - 1], near[copy[1] - 1]) for copy in copies if copy[0] != HOST]
+    for op, (source, target, _) in zip(builder.ops, copies, strict=True):
+        if op.kind == OP_COPY_NOW:
+            assert source == HOST or op.near_other + op.from_ == near[source - 1]
+            assert target == HOST or op.near + op.to == near[target - 1]
     launch = PlayerOp(kind=OP_LAUNCH, lane=0)
-    assert not builder.num_beside, "these wait for nobody's events"
     assert builder._op(launch, [(10 + ONE, 1), (20 + TWO, 0)], ()), "it comes after all of them"
+
+
+def test_copies_that_are_made_at_once_are_beside_nothing() -> None:
+    """In an image that has a GPU too, whose copies would be."""
+    links = Links([CPU, CPU], lambda: 0)
+    builder = builder_for(in_this_process((4096, 8192)), links, [False, False, True])
+    halos = [made(1, ONE, TWO, RUN_OF_64), made(1, TWO, ONE, Region(64, 64))]
+    assert builder.transfers(halos)
+    assert [op.kind for op in builder.ops] == [OP_COPY_NOW] * 2
+    assert not builder.num_beside
+    builder = builder_for(in_this_process((4096, 8192)), links, [False, False, True])
+    chain = [made(1, HOST, ONE, RUN_OF_64), made(1, ONE, TWO, RUN_OF_64)]
+    assert not builder.transfers(chain), "what comes first is the driver's, and may not be done yet"

@@ -56,6 +56,15 @@ static void end_row(struct stream *s, const struct event *event)
     first->from_ns = s->before->executed_ns;
 }
 
+/* The host's bytes are read or written; whether those that are read are what was there. */
+static bool finds(const struct touch *touch)
+{
+    uint8_t *memory = w.memory[touch->segment];
+    if (touch->touches && touch->writes)
+        memcpy(memory + touch->from, touch->bytes + touch->from, MEMORY_NBYTES / OPS);
+    return !touch->touches || touch->writes || w.has_failed || !memcmp(memory, touch->bytes, MEMORY_NBYTES);
+}
+
 static bool run_item(struct stream *s, bool all)
 {
     if (s->done >= (w.driver == DRIVER_OPENCL && !all ? s->flushed : s->num_items))
@@ -86,11 +95,7 @@ static bool run_item(struct stream *s, bool all)
         s->was_operation = true;
         s->executed = item->position;
         s->row = s->row ? s->row : s->before ? item->position : 0;
-        const struct touch *touch = &item->touch;
-        uint8_t *memory = w.memory[touch->segment];
-        if (touch->touches && touch->writes)
-            memcpy(memory + touch->from, touch->bytes + touch->from, MEMORY_NBYTES / OPS);
-        else if (touch->touches && !w.has_failed && memcmp(memory, touch->bytes, MEMORY_NBYTES))
+        if (!finds(&item->touch))
             broken("operation %lu of lane %u finds other bytes than those that were there", (unsigned long)item->position,
                    s->lane);
     }
@@ -559,6 +564,8 @@ void __wrap_copy_now(struct sdi_player *p, const struct recording *r, const stru
     if (w.driver != DRIVER_OPENCL || !w.is_near || op->kind != OP_COPY_NOW)
         broken("the player makes a copy at once that is none of its own");
     model_copy_now(op->object);
+    if (!finds(&w.touch))
+        broken("the player copies other bytes than those that were there");
     w.now_ns += 50 + below(300);
     unlock();
     __real_copy_now(p, r, op, node);

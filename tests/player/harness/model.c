@@ -382,6 +382,9 @@ void model_copy_now(const struct planned *planned)
         if (accesses[n].writes && w.reading[segment])
             broken("command %lu writes what the client has yet to copy", (unsigned long)c->id);
     }
+    w.touch.touches = false;
+    for (unsigned n = 0; n < op->num_accesses; n++)
+        touch(accesses[n].segment, accesses[n].writes, planned->index);
     counted[COPIED_NOW]++;
     if (w.next_op == planned->of->given.num_ops)
         read_by_client(c);

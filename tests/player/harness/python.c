@@ -49,10 +49,11 @@ static void make_launch(struct recorded *r, struct op *op, bool is_together)
     }
 }
 
-/* Between two members, in memory that there is. */
+/* Between two members, or one and the host, in memory that there is.  `size`: the kind that it is else. */
 static void make_copy_now(struct op *op)
 {
     static uint8_t members[2][1 << 10];
+    op->size[0] = op->kind;
     op->kind = OP_COPY_NOW;
     op->near = (uintptr_t)members[0];
     op->near_other = (uintptr_t)members[1];
@@ -63,7 +64,7 @@ static void make_copy_now(struct op *op)
         op->num_runs = 1 + below(5);
         op->nbytes *= op->num_runs;
         op->to_pitch = 100 + below(50);
-        op->from_pitch = 100 + below(50);
+        op->from_pitch = 100 + 2 * below(25) + (op->size[0] == OP_DOWNLOAD);
     }
 }
 
@@ -95,7 +96,7 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
         op->other = kind == OP_COPY ? w.cells : NULL;
         if (w.is_near)
             op->near = op->near_other = random_bits() | 1;
-        if (w.is_near && kind == OP_COPY && r->given.op == SDI_OP_NDRANGE && !one_in(4))
+        if (w.is_near && r->given.op == SDI_OP_NDRANGE && one_in(2))
             make_copy_now(op);
     }
     const bool is_peer = w.driver == DRIVER_CUDA && kind == OP_COPY && op->object != op->other;
@@ -106,7 +107,7 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
         op->from_pitch = (random_bits() & ~(uint64_t)1) | (kind == OP_DOWNLOAD); /* tells which end names it */
     }
     add_access(r, op, kind == OP_UPLOAD ? host : device, false);
-    bool is_beside = kind == OP_DOWNLOAD && w.driver == DRIVER_OPENCL;
+    bool is_beside = op->kind == OP_DOWNLOAD && w.driver == DRIVER_OPENCL;
     add_access(r, op, kind == OP_DOWNLOAD ? host : kind == OP_UPLOAD ? device : other, is_beside ? WRITES_BESIDE : 1);
 }
 
@@ -203,7 +204,7 @@ static void record(struct kind *kind, const struct command *c)
         for (unsigned n = 0; n < ops; n++) {
             r->ops[n].lane = r->ops[0].lane;
             if (r->ops[n].kind == OP_COPY_NOW)
-                r->ops[n].kind = OP_COPY;
+                r->ops[n].kind = (uint32_t)r->ops[n].size[0];
         }
     g->num_beside = beside(r);
     for (unsigned n = 0; n < sizeof r->block; n++)
