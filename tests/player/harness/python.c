@@ -485,7 +485,7 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
         c->is_released = true;
         break;
     case A_WATCH:
-        c->owes_python = c->status == 0 && !c->is_over && (c->is_pythons || c->is_taken_over);
+        c->owes_python = !c->is_over && (c->is_pythons || c->is_taken_over);
         if (!c->owes_python)
             client_notified(c);
         break;
