@@ -33,6 +33,8 @@ _PITCH_MAX = (1 << 31) - 1
 """Of a copy of rows on any GPU."""
 COPY_MAX_NBYTES = 2 << 20
 """Larger copies of members go beside their kernels."""
+_NOW_RUNS_MAX = 1 << 14
+"""Of a copy that the player makes itself, each of which takes it some 10 ns besides its bytes."""
 PEER_MAX_NS = 300_000.0
 """Longer ones between members, too: what is shorter takes less than to have Python issue it."""
 
@@ -91,7 +93,7 @@ class Builder:
         self.stores: list[c.PlayerStore] = []
         self.undone: list[tuple[int, int]] = []
         self.moves: list[tuple[int, int, int, str]] = []
-        self.num_moves = self.num_tried = 0
+        self.num_moves = self.num_tried = self.now_nbytes = 0
         self._touched: dict[int, set[tuple[int, int]]] = {}
 
     def guard_layout(self, buffer: VirtualBuffer) -> bool:
@@ -127,7 +129,7 @@ class Builder:
                 self._fetch([t]) or self._transfer(t, is_now) for t in group
             ):
                 return False
-        if is_beside and 1 < len(self.ops) <= c.BESIDE_MAX and not _has_any_now(self.ops):
+        if is_beside and 1 < len(self.ops) <= c.BESIDE_MAX:
             self.num_beside = len(self.ops)
         return True
 
@@ -170,9 +172,9 @@ class Builder:
         source, target, over = copy.source, copy.target, copy.over.bounds
         runs, nbytes = transfer.region, copy.over.total_nbytes
         is_pooled = memory.memories.pooled is not None and memory.memories.pooled_memory in (source, target)
-        if is_pooled or (HOST in (source, target) and not are_few_rows(runs)):
-            return False
         is_on_host = HOST in (source, target)
+        if is_pooled or (is_on_host and not are_few_rows(runs)):
+            return False
         is_large = is_on_host and over.nbytes > COPY_MAX_NBYTES  # all of which would be page-locked
         if self._is_long(source, target, nbytes):
             return False
@@ -197,7 +199,8 @@ class Builder:
             places[end] = place
         op.from_, op.to = places[source].at, places[target].at
         if all(place.near for place in places.values()):
-            if nbytes > COPY_MAX_NBYTES or not are_few_rows(runs):
+            self.now_nbytes += nbytes
+            if self.now_nbytes > COPY_MAX_NBYTES or len(runs.levels) > 1 or runs.num_runs > _NOW_RUNS_MAX:
                 return False
             op.kind, op.near, op.near_other = c.OP_COPY_NOW, places[target].near, places[source].near
             _set_rows(op, runs, runs)
@@ -435,7 +438,7 @@ class Builder:
 
     def _op(self, op: c.PlayerOp, accesses: list[tuple[int, int]], told: tuple[str | int, ...]) -> bool:
         """``told``: what a profile says of it, see ``profile.replayed``."""
-        if any(segment < 0 for segment, _ in accesses):
+        if any(segment < 0 for segment, _ in accesses) or len(self.ops) == c.OPS_MAX:
             return False
         if not self._player.lanes[op.lane].has_events:
             # Members have a context each: one operation can not wait for another one elsewhere.  Nor can a
@@ -535,10 +538,6 @@ def _are_beside(transfers: Sequence[Transfer]) -> bool:
             if copy.target == other.copy.target == HOST and copy.source != other.copy.source:
                 return False
     return True
-
-
-def _has_any_now(ops: Sequence[c.PlayerOp]) -> bool:
-    return any(op.kind == c.OP_COPY_NOW for op in ops)
 
 
 def address(view: memoryview) -> int:

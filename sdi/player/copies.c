@@ -29,13 +29,12 @@ void copy_keep(struct lane *lane, const struct recording *r, const struct op *op
     lane_put_mark(lane, NULL, NULL, node, (uint32_t)(op - r->ops))->copy = copy_by(op);
 }
 
-static void move(struct own_copy *copy, uint64_t to, uint64_t from)
+/* `count`: 0 for one run, of all the bytes. */
+static void copy_runs(uint64_t to, uint64_t from, uint64_t nbytes, uint64_t count, uint64_t to_pitch, uint64_t from_pitch)
 {
-    const uint64_t num_runs = copy->num_runs ? copy->num_runs : 1, nbytes = copy->nbytes / num_runs;
-    copy->began_ns = sdi_player_now();
-    for (uint64_t i = 0; i < num_runs; i++)
-        memmove((void *)(uintptr_t)(to + i * copy->to_pitch), (const void *)(uintptr_t)(from + i * copy->from_pitch), nbytes);
-    copy->ended_ns = sdi_player_now();
+    count = count ? count : 1;
+    for (uint64_t i = 0; i < count; i++)
+        memmove((void *)(uintptr_t)(to + i * to_pitch), (const void *)(uintptr_t)(from + i * from_pitch), nbytes / count);
 }
 
 /* What is before it is done. */
@@ -46,16 +45,19 @@ void copy_make(struct lane *lane, struct own_copy *copy)
     const uint64_t from = copy->kind == OP_UPLOAD ? copy->from : from_near + copy->from;
     if (copy->is_given_up)
         return;
-    move(copy, to, from);
+    copy->began_ns = sdi_player_now();
+    copy_runs(to, from, copy->nbytes, copy->num_runs, copy->to_pitch, copy->from_pitch);
+    copy->ended_ns = sdi_player_now();
     lane->num_own--;
 }
 
 /* Between two members, each of which has done what uses these bytes (`recording_may_execute`): no lane has to know. */
 void copy_now(struct sdi_player *p, const struct recording *r, const struct op *op, const struct node *node)
 {
-    struct own_copy copy = copy_by(op);
-    move(&copy, op->near + op->to, op->near_other + op->from);
-    profile_operation(p, node, (uint32_t)(op - r->ops), copy.began_ns, copy.ended_ns);
+    const uint64_t began_ns = p->log ? sdi_player_now() : 0;
+    copy_runs(op->near + op->to, op->near_other + op->from, op->nbytes, op->num_runs, op->to_pitch, op->from_pitch);
+    if (p->log)
+        profile_operation(p, node, (uint32_t)(op - r->ops), began_ns, sdi_player_now());
 }
 
 static int give_rows(const struct sdi_player *p, struct lane *lane, const struct own_copy *copy, void **event)

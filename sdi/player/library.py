@@ -21,6 +21,8 @@ it is worth waiting until Python has nothing in flight.  And where Python takes 
 reports; the next record is not known, and may be planned."""
 OP_LAUNCH, OP_UPLOAD, OP_DOWNLOAD, OP_COPY, OP_FILL, OP_NONE, OP_FETCH, OP_COPY_NOW = range(8)
 """COPY_NOW: between members that compute in memory of this process; the player makes it at once."""
+OPS_MAX = 512
+"""So many operations a recording may have: each may take one of a lane's marks, which are twice as many."""
 PIECES_MAX = 256
 """So much of what members appended it moves at a time."""
 SAYS_OUTSIDE = 1 << 30

@@ -13,7 +13,7 @@ from sdi.devices.cuda import fetch as fetch_module
 from sdi.devices.native import FETCHED_MAX, NativeLaunch, NativePart, NativePlace
 from sdi.intervals import ByteRange
 from sdi.player.builder import Builder, _are_beside, _by_ends
-from sdi.player.library import OP_COPY, OP_COPY_NOW, OP_FETCH, OP_LAUNCH, OP_UPLOAD, PlayerOp
+from sdi.player.library import OP_COPY, OP_COPY_NOW, OP_FETCH, OP_LAUNCH, OP_UPLOAD, OPS_MAX, PlayerOp
 from sdi.region import Region
 from sdi.vmem.directory import HOST, Copy
 from sdi.vmem.links import Links
@@ -144,7 +144,9 @@ def in_this_process(near: Sequence[int]) -> list[SimpleNamespace]:
         # Halos: a memory is read at one end and written at the other, and nobody waits for anybody.
         ([(ONE, TWO, RUN_OF_64), (TWO, ONE, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW] * 2),
         ([(ONE, TWO, ROWS)], (4096, 8192), [OP_COPY_NOW]),
+        ([(ONE, TWO, Region(0, 64, ((128, 3000),)))], (4096, 8192), [OP_COPY_NOW]),
         ([(ONE, TWO, RUN)], (4096, 8192), None),  # so long the player would do nothing else
+        ([(ONE, TWO, ROWS)] * 3, (4096, 8192), None),
         ([(ONE, TWO, Region(0, 1, ((8, 2), (32, 2))))], (4096, 8192), None),
         ([(ONE, TWO, RUN_OF_64)], (0, 8192), None),
         ([(ONE, TWO, RUN_OF_64)], (4096, 0), None),
@@ -153,33 +155,28 @@ def in_this_process(near: Sequence[int]) -> list[SimpleNamespace]:
         ([(ONE, HOST, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW] * 2),
         ([(ONE, HOST, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (0, 8192), None),
         ([(HOST, ONE, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (4096, 8192), [OP_UPLOAD] * 2),
+        ([(HOST, TWO, RUN_OF_64), (ONE, TWO, RUN_OF_64)], (4096, 8192), None),
     ],
 )
 def test_the_player_copies_between_members_in_memory_of_this_process(
     copies: list[tuple[int, int, Region]], near: Sequence[int], kinds: list[int] | None
 ) -> None:
-    links = Links([CPU, CPU], lambda: 0)
-    builder = builder_for(in_this_process(near), links, [False, False])
+    builder = builder_for(in_this_process(near), Links([CPU, CPU], lambda: 0), [False, False])
     assert builder.transfers([made(1, *each) for each in copies]) == (kinds is not None)
     if kinds is None:
         return
     assert [op.kind for op in builder.ops] == kinds
-    for op, (source, target, _) in zip(builder.ops, copies, strict=True):
+    for op, (source, target, region) in zip(builder.ops, copies, strict=True):
         if op.kind == OP_COPY_NOW:
             assert source == HOST or op.near_other + op.from_ == near[source - 1]
             assert target == HOST or op.near + op.to == near[target - 1]
+            assert op.nbytes == region.total_nbytes
+            rows = (region.num_runs, *[region.levels[0][0]] * 2) if region.levels else (0, 0, 0)
+            assert (op.num_runs, op.from_pitch, op.to_pitch) == rows
     launch = PlayerOp(kind=OP_LAUNCH, lane=0)
     assert builder._op(launch, [(10 + ONE, 1), (20 + TWO, 0)], ()), "it comes after all of them"
 
 
-def test_copies_that_are_made_at_once_are_beside_nothing() -> None:
-    """In an image that has a GPU too, whose copies would be."""
-    links = Links([CPU, CPU], lambda: 0)
-    builder = builder_for(in_this_process((4096, 8192)), links, [False, False, True])
-    halos = [made(1, ONE, TWO, RUN_OF_64), made(1, TWO, ONE, Region(64, 64))]
-    assert builder.transfers(halos)
-    assert [op.kind for op in builder.ops] == [OP_COPY_NOW] * 2
-    assert not builder.num_beside
-    builder = builder_for(in_this_process((4096, 8192)), links, [False, False, True])
-    chain = [made(1, HOST, ONE, RUN_OF_64), made(1, ONE, TWO, RUN_OF_64)]
-    assert not builder.transfers(chain), "what comes first is the driver's, and may not be done yet"
+def test_what_has_more_operations_than_lanes_have_marks_is_not_recorded() -> None:
+    builder = builder_for(in_this_process((4096, 8192)), Links([CPU, CPU], lambda: 0), [False, False])
+    assert not builder.transfers([made(1, ONE, TWO, RUN_OF_64)] * (OPS_MAX + 1))

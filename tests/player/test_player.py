@@ -59,6 +59,20 @@ kernel void wave(global int *a, global const int *b)
     int i = get_global_id(0);
     a[i] ^= b[i > 0 ? i - 1 : 0] + 3 * b[i < 255 ? i + 1 : 255];
 }
+
+kernel void yield_columns(global int *a)
+{
+    for (int i = 0; i < 256; i++)
+        a[256 * i + get_global_id(0)] += i;
+}
+
+kernel void yield_rows(global int *b, global const int *a)
+{
+    int sum = 0;
+    for (int i = 0; i < 256; i++)
+        sum += a[256 * get_global_id(0) + i];
+    b[get_global_id(0)] += sum;
+}
 """
 THIRDS = """
 kernel void thirds(global int *a, int t)
@@ -84,7 +98,7 @@ kernel void choose(global int *number, global const int *x, global int *y, int k
     if (x[i] > 4) y[at & 0xffffff] = i; /* an append would be split */
 }
 """
-STEP, MIX, FROM, TURN, WAVE = 0, 1, 2, 3, 4  # by name
+STEP, MIX, FROM, TURN, WAVE, COLUMNS, ROWS = range(7)  # by name
 ITEMS = 256
 PROFILED = 2
 """CL_QUEUE_PROFILING_ENABLE"""
@@ -256,6 +270,33 @@ def test_launches_that_get_bytes_of_other_members_are_replayed(serve: Serve, mem
     assert list(kernel.members_used) == [members]
     assert moved.member_to_member - before == 60 * 2 * (members - 1) * 4, "an element each way at each cut"
     loop.check()
+
+
+@pytest.mark.parametrize("shares", [[128, 128], [96, 80, 80]])
+def test_launches_that_get_parts_of_rows_of_other_members_are_replayed(
+    serve: Serve, shares: list[int]
+) -> None:
+    loop = Loop(serve(len(shares), plays=True))
+    client, square, sums = loop.client, np.ones((256, 256), np.int32), np.zeros(256, np.int32)
+    whole, parts = (client.buffer(array.tobytes()) for array in (square, sums))
+
+    def both(_: int = 0) -> None:
+        client.launch(loop.build, [(whole, 0)], [256], [16], kernel_index=COLUMNS)
+        client.launch(loop.build, [(parts, 0), (whole, 0)], [256], [16], kernel_index=ROWS)
+        square[:] += np.arange(256, dtype=np.int32)[:, None]
+        sums[:] += square.sum(axis=1, dtype=np.int32)
+
+    loop.until_replayed(both, 2)
+    moved = client.session._memory.moved
+    before = moved.member_to_member
+    both()
+    client.finish()
+    assert moved.member_to_member - before == sum(share * (256 - share) for share in shares) * 4
+    assert loop.replayed(lambda: [both() for _ in range(30)]) > 50
+    for buffer, array in ((whole, square), (parts, sums)):
+        np.testing.assert_array_equal(
+            np.frombuffer(client.read(buffer, array.nbytes), np.int32), array.ravel()
+        )
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])
