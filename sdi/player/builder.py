@@ -190,7 +190,7 @@ class Builder:
                     reached = memory.memories.host_view(buffer, ByteRange(*self.span[:2]))
                 if not native.host(reached, is_large):
                     return False
-                places[end] = NativePlace(0, 0, address(view)) if is_now else NativePlace(0, address(view))
+                places[end] = NativePlace(0, address(view))
                 continue
             place = self._place(buffer, end - 1, over)
             if place is None:
@@ -198,7 +198,7 @@ class Builder:
             op.object, op.near = place.buffer, place.near
             places[end] = place
         op.from_, op.to = places[source].at, places[target].at
-        if all(place.near for place in places.values()):
+        if (is_now or not is_on_host) and all(place.near for end, place in places.items() if end != HOST):
             self.now_nbytes += nbytes
             if self.now_nbytes > COPY_MAX_NBYTES or len(runs.levels) > 1 or runs.num_runs > _NOW_RUNS_MAX:
                 return False

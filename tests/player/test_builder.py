@@ -12,8 +12,17 @@ from sdi.devices.capabilities import CPU, GPU
 from sdi.devices.cuda import fetch as fetch_module
 from sdi.devices.native import FETCHED_MAX, NativeLaunch, NativePart, NativePlace
 from sdi.intervals import ByteRange
-from sdi.player.builder import Builder, _are_beside, _by_ends
-from sdi.player.library import OP_COPY, OP_COPY_NOW, OP_FETCH, OP_LAUNCH, OP_UPLOAD, OPS_MAX, PlayerOp
+from sdi.player.builder import Builder, _are_beside, _by_ends, address
+from sdi.player.library import (
+    OP_COPY,
+    OP_COPY_NOW,
+    OP_DOWNLOAD,
+    OP_FETCH,
+    OP_LAUNCH,
+    OP_UPLOAD,
+    OPS_MAX,
+    PlayerOp,
+)
 from sdi.region import Region
 from sdi.vmem.directory import HOST, Copy
 from sdi.vmem.links import Links
@@ -66,13 +75,13 @@ def test_one_kernel_brings_what_a_member_gets_of_another_one_as_far_as_it_can() 
 
 ROWS, RUN = Region(0, 4096, ((1 << 16, 256),)), Region(0, 6 << 20)
 RUN_OF_64 = Region(0, 64)
+_HOST = bytearray(64)
+ARENA = address(memoryview(_HOST))
 
 
 def builder_for(members: list[SimpleNamespace], links: Links, has_events: Sequence[bool]) -> Builder:
     """For so many members, whose buffers are large; segments: ten times the buffer's, and the memory's."""
-    memories = SimpleNamespace(
-        pooled=None, pooled_memory=-1, host_view=lambda _, over: memoryview(bytearray(over.nbytes))
-    )
+    memories = SimpleNamespace(pooled=None, pooled_memory=-1, host_view=lambda *_: memoryview(_HOST))
     lanes = [SimpleNamespace(has_events=each, context=1) for each in has_events]
     table: Any = SimpleNamespace(
         memory=SimpleNamespace(memories=memories, transfers=SimpleNamespace(links=links)),
@@ -154,6 +163,7 @@ def in_this_process(near: Sequence[int]) -> list[SimpleNamespace]:
         ([(HOST, ONE, RUN_OF_64), (ONE, TWO, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW] * 2),
         ([(ONE, HOST, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (4096, 8192), [OP_COPY_NOW] * 2),
         ([(ONE, HOST, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (0, 8192), None),
+        ([(ONE, HOST, RUN_OF_64), (HOST, ONE, RUN_OF_64)], (0, 8192), [OP_DOWNLOAD, OP_UPLOAD]),
         ([(HOST, ONE, RUN_OF_64), (HOST, TWO, RUN_OF_64)], (4096, 8192), [OP_UPLOAD] * 2),
         ([(HOST, TWO, RUN_OF_64), (ONE, TWO, RUN_OF_64)], (4096, 8192), None),
     ],
@@ -173,6 +183,8 @@ def test_the_player_copies_between_members_in_memory_of_this_process(
             assert op.nbytes == region.total_nbytes
             rows = (region.num_runs, *[region.levels[0][0]] * 2) if region.levels else (0, 0, 0)
             assert (op.num_runs, op.from_pitch, op.to_pitch) == rows
+        assert target != HOST or op.near + op.to == ARENA or (op.kind == OP_DOWNLOAD and op.to == ARENA)
+        assert source != HOST or op.near_other + op.from_ == ARENA
     launch = PlayerOp(kind=OP_LAUNCH, lane=0)
     assert builder._op(launch, [(10 + ONE, 1), (20 + TWO, 0)], ()), "it comes after all of them"
 
