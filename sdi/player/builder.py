@@ -213,7 +213,7 @@ class Builder:
             op.kind = c.OP_DOWNLOAD if target == HOST else c.OP_UPLOAD
             _set_rows(op, runs, runs)
         # No byte is brought twice.  Members without events in common need none for that.
-        is_beside = target == HOST and op.kind == c.OP_DOWNLOAD and not player.lanes[member].has_events
+        is_beside = op.kind == c.OP_DOWNLOAD and not player.lanes[member].has_events
         writes = c.WRITES_BESIDE if is_beside else 1
         accesses = [(player.segment(buffer, source), 0), (player.segment(buffer, target), writes)]
         self.uses.append((member, (transfer.leave, transfer.arrive)))

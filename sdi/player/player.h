@@ -17,7 +17,7 @@
 #include "sdi_player.h" /* what is shared with Python, from library.py */
 #include "sdi_wire.h"
 
-enum { MARKS_MAX = 1024, UNMARKED_MAX = 512, SPARE_MAX = 64, QUEUES_MAX = 64, BUCKETS = 1 << 12, FORMS = 1 << 10, OPS_COUNT = SDI_OPS_COUNT };
+enum { MARKS_MAX = 2 * OPS_MAX, UNMARKED_MAX = 512, SPARE_MAX = 64, QUEUES_MAX = 64, BUCKETS = 1 << 12, FORMS = 1 << 10, OPS_COUNT = SDI_OPS_COUNT };
 
 enum driver { DRIVER_CUDA = 1, DRIVER_OPENCL = 2 };
 
