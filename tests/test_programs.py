@@ -41,7 +41,7 @@ class Configuration:
     ``limit_nbytes``: what each member may hold, so small that many launches need chunks; 0 for no limit.
     ``seed``: of cuts anywhere, which change now and then; 0 for equal shares.  ``pooled``: the members have
     memory together, as all images of GPUs do.  ``copies``: kernels use opaque copies of images, as on drivers
-    whose images are objects of their own.
+    whose images are objects of their own.  ``apart``: their memory is not the host's, as that of GPUs.
     """
 
     members: int
@@ -52,18 +52,20 @@ class Configuration:
     seed: int = 0
     pooled: bool = False
     copies: bool = False
+    apart: bool = False
 
     def __str__(self) -> str:
         late = "" if self.delayed is None else f"-member{self.delayed}-late"
         limited = f"-{self.limit_nbytes >> 10}K" if self.limit_nbytes else ""
         host = "-host" * (self.coherence == "host")
         shares = f"-shares{self.seed}" * (self.seed > 0) + "-pooled" * self.pooled + "-copies" * self.copies
+        shares += "-apart" * self.apart
         return f"N{self.members}{late}{'-verified' * self.verified}{host}{limited}{shares}"
 
     def environ(self, stats: Path) -> dict[str, str]:
         """The variables with which a program sees this image."""
-        wanted = hooks(late=self.delayed, pooled=self.pooled, copies=self.copies)
-        is_usual = self.delayed is None and not (self.pooled or self.copies)
+        wanted = hooks(late=self.delayed, pooled=self.pooled, copies=self.copies, apart=self.apart)
+        is_usual = self.delayed is None and not (self.pooled or self.copies or self.apart)
         late = {} if is_usual else {"SDI_TEST_MEMBERS": wanted}
         verify = {"SDI_VERIFY": "1"} if self.verified else {}
         if self.limit_nbytes:
@@ -81,7 +83,7 @@ class Configuration:
 
 
 CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
-    Configuration(3, delayed=1),
+    Configuration(3, delayed=1, apart=True),
     Configuration(3, limit_nbytes=32 << 10),
     Configuration(3, limit_nbytes=32 << 10, pooled=True, copies=True),
     Configuration(3, coherence="host", limit_nbytes=32 << 10),
@@ -91,7 +93,10 @@ CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
 if os.environ.get("ALL_IMAGES"):  # alone, too; each number of members, both protocols, a limit and none
     CONFIGURATIONS += [
         Configuration(3, delayed=0, copies=True),
+        Configuration(3, delayed=1),
         Configuration(3, delayed=2),
+        Configuration(1, apart=True),
+        Configuration(2, apart=True),
         Configuration(3, verified=True),
         Configuration(3, coherence="host", copies=True),
         Configuration(3, seed=1),

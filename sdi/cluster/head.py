@@ -372,7 +372,9 @@ class Head:
         """Have the accounts know what was copied since this was last called."""
         for transfer in self._counted:
             source, target = transfer.copy.source, transfer.copy.target
-            memory.accounting.repeated(source, target, transfer.nbytes, transfer.cause, self.replays)
+            memory.accounting.repeated(
+                source, target, transfer.nbytes * self.replays, transfer.cause, self.replays
+            )
         memory.accounting.events.node_replays += self.replays
         memory.accounting.events.firm_replays += self.firm_replays
         self.replays = self.firm_replays = 0

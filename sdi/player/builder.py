@@ -23,7 +23,7 @@ from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.transfers import Transfer
 from sdi.wire.layout import layout
-from sdi.wire.records import COMMAND, HEADER
+from sdi.wire.records import COMMAND, HEADER, STAGING_NBYTES, STAGING_OFFSET
 from sdi.wire.records import Op as WireOp
 
 _PREFIX = layout(HEADER, COMMAND)
@@ -257,6 +257,30 @@ class Builder:
         view = self._player.memory.memories.host_view(buffer, over)
         self.client = (kind, segment, view.nbytes, 0, address(view), 0)
         return segment >= 0
+
+    def staged(self, buffer: VirtualBuffer, member: int, within: ByteRange, cause: str) -> bool:
+        """A write anywhere in ``within``, of any length, from where it is staged to a member."""
+        memory, place = self._player.memory, self._place(buffer, member, within)
+        if place is None or not self._player.members[member].host(
+            memory.arena.view(STAGING_OFFSET, STAGING_NBYTES)
+        ):
+            return False
+        op = c.PlayerOp(kind=c.OP_UPLOAD, lane=member, object=place.buffer, to=place.at)
+        target = member_memory(member)
+        self.uses.append((member, (buffer.dependencies[target].use((), (within,)),)))
+        self.moves.append((0, HOST, target, cause))
+        return self._op(
+            op, [(self._player.segment(buffer, target), 1)], ("copy", HOST, target, 0, cause, False)
+        )
+
+    def carried(self, transfer: Transfer) -> bool:
+        """Likewise from the arena; ``transfer``: if it were the first of them."""
+        copy, cause = transfer.copy, transfer.cause
+        if not self._transfer(transfer, False):
+            return False
+        self.moves.append((0, copy.source, copy.target, cause))
+        self.told[-1] = ("copy", copy.source, copy.target, 0, cause, False)
+        return True
 
     def fill(self, buffer: VirtualBuffer, member: int, over: ByteRange, pattern_nbytes: int) -> bool:
         """Of a range that has a place on a member."""

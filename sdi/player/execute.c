@@ -241,17 +241,34 @@ static void take_bytes(struct sdi_player *p, const struct recording *r, struct n
         page_has_taken(p, nbytes);
 }
 
-/* Its copies are those of a read or write that begins where this record says. */
+/* Its copies are those of a read or write that begins where this record says; and of so many bytes, where it is right for
+ * any number of them. */
 static void float_to(struct recording *r, const char *record)
 {
+    const struct sdi_rec_write *write = (const void *)record;
     const uint64_t offset = r->client == CLIENT_READS ? ((const struct sdi_rec_read *)(const void *)record)->offset
-                                                      : ((const struct sdi_rec_write *)(const void *)record)->offset;
+                                                      : write->offset;
     const uint64_t delta = offset - r->client_from;
     for (uint32_t i = 0; i < r->num_ops; i++) {
         r->ops[i].from += delta - r->delta;
         r->ops[i].to += delta - r->delta;
+        if (r->client_nbytes)
+            continue;
+        r->ops[i].nbytes = write->region[0];
+        r->ops[i].took_ns = 0; /* each time it is another one */
+        r->ops[i].block_nbytes += write->region[0]; /* for Python, which counts them */
     }
     r->delta = delta;
+}
+
+/* The bytes of a write stay where they are staged until its operations have taken them. */
+static void take_staged(struct sdi_player *p, struct recording *r, struct node *node, const char *record)
+{
+    const struct sdi_rec_write *write = (const void *)record;
+    for (uint32_t i = 0; i < r->num_ops; i++)
+        r->ops[i].from = (uintptr_t)p->arena + write->staged_at;
+    p->carried_nbytes += write->region[0];
+    node->nbytes = node->staged = (uint32_t)write->region[0];
 }
 
 /* Give one operation to its lane, behind what it has to follow; a driver's error. */
@@ -329,6 +346,8 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         float_to(r, record);
     if (r->client == CLIENT_WRITES)
         take_bytes(p, r, node, record);
+    if (r->client == CLIENT_STAGED)
+        take_staged(p, r, node, record);
     for (uint32_t i = 0; i < num_ops && status == 0; i++) {
         struct op *op = &r->ops[i];
         if (op->kind == OP_COPY_NOW) {
@@ -379,7 +398,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
         const uint64_t since = ((const struct sdi_rec_write *)(const void *)record)->written_ns;
         node->ended_ns = node->submitted_ns;
         node->submitted_ns = since < node->submitted_ns ? since : node->submitted_ns;
-    } else if (r->client != CLIENT_NONE && r->client != CLIENT_WRITES) {
+    } else if (r->client != CLIENT_NONE && r->client != CLIENT_WRITES && r->client != CLIENT_STAGED) {
         need(node->waits, &p->segments[r->client_segment], r->client == CLIENT_TAKES, false, p->num_lanes);
     }
     if (status == 0)

@@ -300,10 +300,10 @@ class Player:
             recorded.trial.kernel.attempts.stands(runs)
         for op, source, target, cause in recorded.moves:
             if nbytes := self._quick.sdi_player_moved(self._handle, recorded.number, op):
-                accounting.repeated(source, target, nbytes, cause, 1)
+                accounting.repeated(source, target, nbytes, cause, runs)
         for transfer in recorded.transfers:
             copy = transfer.copy
-            accounting.repeated(copy.source, copy.target, transfer.nbytes, transfer.cause, runs)
+            accounting.repeated(copy.source, copy.target, transfer.nbytes * runs, transfer.cause, runs)
         launch_plan, recording = recorded.launch_plan, recorded.recording
         if launch_plan is not None and recording is not None and recording.tally is not None:
             recording.tally.launches += runs

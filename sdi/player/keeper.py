@@ -24,7 +24,7 @@ from sdi.vmem.directory import HOST
 from sdi.vmem.transfers import Transfer
 from sdi.wire.arguments import ArgumentKind, entries
 from sdi.wire.layout import layout
-from sdi.wire.records import BODY
+from sdi.wire.records import BODY, CARRIED_MAX_NBYTES, STAGED_MAX_NBYTES
 from sdi.wire.records import Op as WireOp
 
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
@@ -321,6 +321,37 @@ class Keeper:
             copies, of = tuple(transfers), (within, nbytes, span_nbytes)
             self._keep_transfer(op, known, (buffer,), (change,), copies, finish, mask, of, within)
 
+    def keep_brought(
+        self,
+        command: Write,
+        buffer: VirtualBuffer,
+        within: ByteRange,
+        transfers: Sequence[Transfer],
+        change: Change,
+    ) -> None:
+        """Likewise a write of any length anywhere in ``within``, which a member with memory of its own has.
+
+        ``transfers``: its copy, if it were at the beginning.  What is staged does not come to the arena.
+        """
+        (transfer,) = transfers
+        is_staged = command.rectangle.nbytes > CARRIED_MAX_NBYTES
+        kind, most = (
+            (c.CLIENT_STAGED, STAGED_MAX_NBYTES) if is_staged else (c.CLIENT_WRITES, CARRIED_MAX_NBYTES)
+        )
+
+        def finish(builder: Builder) -> bool:
+            builder.span, builder.floats = (within.start, within.stop, 0, most), True
+            at = address(self._table.memory.memories.host_view(buffer, within))
+            builder.client = (kind, self._table.segment(buffer, HOST), 0, 0, at, 0)
+            if builder.client[1] < 0:
+                return False
+            if is_staged:
+                return builder.staged(buffer, transfer.copy.target - 1, within, transfer.cause)
+            return builder.carried(transfer)
+
+        known, of = replace(command, data=b""), (within, kind)
+        self._keep_transfer(WireOp.WRITE, known, (buffer,), (change,), (), finish, _WRITE_MASK, of, within)
+
     def keep_unmap(self, command: Unmap) -> None:
         """Likewise the end of a mapping that was only read."""
         self._keep_transfer(WireOp.UNMAP, command, (), (), (), lambda builder: True)
@@ -383,7 +414,17 @@ class Keeper:
         if self._table.has(key) or not finish(builder):
             return
         recorded = Recorded(
-            0, key, command, transfers, changes, builder.uses, None, None, builder.keep, within=within
+            0,
+            key,
+            command,
+            transfers,
+            changes,
+            builder.uses,
+            None,
+            None,
+            builder.keep,
+            moves=builder.moves,
+            within=within,
         )
         self._table.add(builder, op, key, record, mask, recorded)
 

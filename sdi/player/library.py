@@ -37,11 +37,12 @@ BESIDE_MAX = 64
 """So many of a recording's first operations may be copies that need not follow each other: they use bytes
 that none of the others of these writes, and what several write of a segment is on one lane."""
 CLIENT_NONE, CLIENT_READS, CLIENT_WRITES, CLIENT_FILLS, CLIENT_LOOKS, CLIENT_TAKES = range(6)
-CLIENT_SHOWN, CLIENT_WRITTEN = 6, 7
+CLIENT_SHOWN, CLIENT_WRITTEN, CLIENT_STAGED = 6, 7, 8
 """What a command is to a buffer's bytes in the arena, besides its operations.  READS: the application copies
 them when it is told.  WRITES, FILLS: they, or a pattern, came with the record.  LOOKS: the application looks
 at them when the command is complete.  TAKES: and may write them then, or has.  SHOWN: they are copied to
-other bytes of the arena.  WRITTEN: the application has written them, early."""
+other bytes of the arena.  WRITTEN: the application has written them, early.  STAGED: they are not there, but
+its operation, an upload, takes them from where they are staged."""
 WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes", "undone")
 """What became of a record.  "played": executed by the player; else it was left to Python:
 
@@ -202,7 +203,7 @@ GIVEN: dict[str, Any] = {name: kind for name, kind, *_ in Given._fields_}
 
 class Told(ctypes.Structure):
     """A command in flight; ``lanes``: bits of members where some of it is not done; ``nbytes``: that came
-    with it.
+    with it; ``staged``: of these, that it takes from where they are staged until it is over.
     """
 
     _fields_ = _fields(
@@ -210,7 +211,7 @@ class Told(ctypes.Structure):
         "u64 id queue sequence submitted_ns began_ns ended_ns lanes",
         "u32 slot recording stage forgotten",
         "i32 status",
-        "u32 is_measured nbytes wants_notice",
+        "u32 is_measured nbytes wants_notice staged",
     )
 
 

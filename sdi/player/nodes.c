@@ -172,6 +172,8 @@ void node_finish(struct sdi_player *p, struct queue *q, int32_t status)
 {
     uint32_t number = q->first;
     struct node *node = &p->nodes[number - 1];
+    if (node->staged)
+        page_has_taken(p, node->staged);
     if (node->recording != NO_RECORDING) {
         const struct recording *r = &p->recordings[node->recording];
         if (r->client == CLIENT_READS) {

@@ -403,7 +403,7 @@ API uint32_t sdi_player_nodes(struct sdi_player *p, struct node_told *told)
             told[count++] = (struct node_told){node->id, p->queues[n].id, node->sequence, node->submitted_ns,
                                                node->began_ns, node->ended_ns, lanes, node->slot, node->recording,
                                                node->stage, node->forgotten, node->status, node->is_measured,
-                                               node->nbytes, node->wants_notice};
+                                               node->nbytes, node->wants_notice, node->staged};
         }
     return count;
 }

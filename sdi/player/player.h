@@ -191,7 +191,8 @@ struct lane {
  * the record from behind its command fields, and which bits count.  `client_shown`: + 1, to the bytes of this segment; 0: of
  * none; `client_at`, `client_to`: where in this process, and where to; `client_from`, `client_stop`, `client_slack`: of
  * writes, see `fits`; `floats`: of reads and writes that may be anywhere between these, with their copies, which are those
- * for `delta` bytes behind the beginning; `client_span`: from their first byte to their last.  `watch`: 0, or the first of
+ * for `delta` bytes behind the beginning; `client_span`: from their first byte to their last, or, where `client_nbytes` is 0, how many
+ * they may be.  `watch`: 0, or the first of
  * three cells, see `is_watched`.  `profiled`: its number in a profile.  `watched`, `handed`, `stores`, `undone`: of an attempt, see attempts.c: copies of counters, how they
  * are looked at, and what cells say where it does not count; the last `num_moves` operations come after that. */
 struct recording {
@@ -227,6 +228,7 @@ struct node {
     uint64_t began_ns, ended_ns; /* as members say; 0: not known */
     uint64_t issued_ns;          /* of a session that is profiled: when all of it was */
     uint32_t nbytes;             /* of writes, of which each may have others; else 0 */
+    uint32_t staged;             /* of these, that are taken from where they are staged until it is over */
     uint32_t profiled;           /* its recording's number in a profile; 0: a marker */
     uint32_t untold;             /* Python's, but so many of its operations' times are yet to be told to a profile */
     uint32_t slot, recording, queue;
@@ -425,7 +427,7 @@ static inline uint64_t box_nbytes(const uint64_t *region)
     for (int d = 0; d < 3; d++)
         if (region[d] > SDI_STAGED_MAX_NBYTES)
             return 0;
-    return region[0] * region[1] * region[2];
+    return region[0] * region[1] > SDI_STAGED_MAX_NBYTES ? 0 : region[0] * region[1] * region[2];
 }
 
 /* Whether a command's times are those of an operation: a launch's are its kernels', other commands' are those of all that

@@ -35,7 +35,8 @@ class Profiled:
         shape = 0 if launch_plan is None else shape_number(self._recorder, kernel, launch_plan)
         is_on_host = builder.client[0] in _ON_HOST
         # The bytes of the next write are others; the player says how many.
-        counted = 0 if isinstance(command, Write) and is_on_host else nbytes
+        is_other = isinstance(command, Write) and builder.client[0] != c.CLIENT_WRITTEN
+        counted = 0 if is_other else nbytes
         builder.profiled = self._recorder.recording(
             kind, counted, kernel, shape, is_on_host, builder.told, self._recorder.asked(command)
         )

@@ -49,8 +49,12 @@ static bool admits(const char *key, const struct recording *r)
     return true;
 }
 
+/* `client_nbytes`: 0 where it is right for any number of bytes up to `client_span`. */
 static bool lies_within(const struct recording *r, uint64_t offset, uint64_t nbytes)
 {
+    if (!r->client_nbytes)
+        return nbytes <= r->client_span && offset >= r->client_from && offset <= r->client_stop
+               && nbytes <= r->client_stop - offset;
     return nbytes == r->client_nbytes && offset >= r->client_from && offset <= r->client_stop - r->client_span;
 }
 
@@ -62,7 +66,7 @@ static bool fits(const struct recording *r, const char *record)
         const struct sdi_rec_read *read = (const void *)record;
         return lies_within(r, read->offset, box_nbytes(read->region));
     }
-    if (r->client != CLIENT_WRITES && r->client != CLIENT_WRITTEN)
+    if (r->client != CLIENT_WRITES && r->client != CLIENT_WRITTEN && r->client != CLIENT_STAGED)
         return true;
     const struct sdi_rec_write *write = (const void *)record;
     if ((write->written_ns != 0) != (r->client == CLIENT_WRITTEN))
@@ -71,7 +75,7 @@ static bool fits(const struct recording *r, const char *record)
         return write->offset == r->client_from && write->region[0] == r->client_stop - r->client_from;
     /* too few to get around the end of numbers */
     const uint64_t nbytes = box_nbytes(write->region);
-    if (!write->staged_at && nbytes != write->carried_nbytes)
+    if (r->client == CLIENT_STAGED ? !write->staged_at : !write->staged_at && nbytes != write->carried_nbytes)
         return false;
     if (r->floats)
         return lies_within(r, write->offset, nbytes);

@@ -26,6 +26,7 @@ from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST, Copy, State, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.transfers import Transfer
+from sdi.wire.records import CARRIED_MAX_NBYTES, STAGED_MAX_NBYTES
 
 SMALL_NBYTES_MAX = 64 << 10
 WINDOW_NBYTES = 1 << 20
@@ -39,20 +40,29 @@ _log = logging.getLogger("sdi.copies")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Bytes that memory ``holder`` has, all of them; the buffer is in ``state``."""
+    """Bytes that memory ``holder`` has, all of them; the buffer is in ``state``.
+
+    ``before``: where writes of any length are brought to it, the state that the buffer was in.
+    """
 
     over: ByteRange
     holder: int
     state: State
+    before: State | None = None
 
 
 def is_small(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> bool:
     """Whether a transfer of ``over``, which is one run or a few rows, is short, and near."""
-    memories = memory.memories
-    is_near = not memories.nodes.mask and memories.spilling is None
     region = as_region(over)
     is_short = region.total_nbytes <= SMALL_NBYTES_MAX and region.span_nbytes <= COPY_MAX_NBYTES
-    return is_short and are_few_rows(region) and is_near and memories.pooled_allocation(buffer) is None
+    return is_short and are_few_rows(region) and _is_near(memory, buffer)
+
+
+def _is_near(memory: VirtualMemory, buffer: VirtualBuffer) -> bool:
+    """Whether it is in memory of this machine, each byte in that of one member or the host."""
+    memories = memory.memories
+    is_here = not memories.nodes.mask and memories.spilling is None
+    return is_here and memories.pooled_allocation(buffer) is None
 
 
 def run_to_read(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> Run | None:
@@ -96,6 +106,43 @@ def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> R
     return _run(memory, buffer, over, holder_of, lambda mask, holder: mask & ~ignored == 1 << holder)
 
 
+def run_to_bring(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
+    """Around ``over``, bytes that one member has, which has memory of its own, and no other; None likewise.
+
+    It gets what is written at once, and the host no more: so writes of all lengths leave the same state.
+    What the host has of them too, up to multiples of a granule, it does not have any more.
+    """
+    directory, before = buffer.directory, buffer.directory.state()
+    is_long = over.nbytes > STAGED_MAX_NBYTES
+    if (
+        before is None
+        or is_long
+        or memory.coherence != "lazy"
+        or buffer.is_in_place
+        or not _is_near(memory, buffer)
+    ):
+        return None
+    masks = {mask * defined for _, mask, defined in directory.holders(over)}
+    found = {mask & ~(1 << HOST) for mask in masks}
+    member = _by_bit(memory).get(found.pop()) if len(found) == 1 else None
+    if member is None or memory.devices[member].capabilities.is_host_memory:
+        return None
+    holder = member_memory(member)
+    around = buffer.whole if over.nbytes > CARRIED_MAX_NBYTES else _window(memory, buffer, over)
+    if masks == {1 << holder}:
+        run = _extent(buffer, over, around, lambda mask: mask == 1 << holder)
+        return None if run is None else Run(run, holder, before, before)
+    granule = write_granule(over.nbytes)
+    start = max(around.start, over.start // granule * granule)
+    near = ByteRange(start, min(-(-over.stop // granule) * granule, around.stop))
+    run = _extent(buffer, over, near, lambda mask: mask & ~(1 << HOST) == 1 << holder)
+    if run is None:
+        return None
+    directory.wrote(holder, run)
+    after = directory.state()
+    return None if after is None else Run(run, holder, after, before)
+
+
 def _run(
     memory: VirtualMemory,
     buffer: VirtualBuffer,
@@ -106,13 +153,20 @@ def _run(
     state, over = buffer.directory.state(), bytes_.bounds
     if state is None or not is_small(memory, buffer, bytes_):
         return None
-    window = _window(memory, buffer, over)
     holder = holder_of([mask * defined for _, mask, defined in buffer.directory.holders(over)])
     if holder is None:
         return None
+    run = _extent(buffer, over, _window(memory, buffer, over), lambda mask: has(mask, holder))
+    return None if run is None else Run(run, holder, state)
+
+
+def _extent(
+    buffer: VirtualBuffer, over: ByteRange, window: ByteRange, has: Callable[[int], bool]
+) -> ByteRange | None:
+    """Around ``over``, which is so itself, what of ``window`` is held as ``has`` says, by its bit set."""
     start, stop = window.start, window.stop
     for part, mask, defined in buffer.directory.holders(window):
-        if defined and has(mask, holder):
+        if defined and has(mask):
             continue
         if part.num_runs > _RUNS_MAX:
             return None
@@ -121,7 +175,7 @@ def _run(
                 start = max(start, run.stop)
             else:
                 stop = min(stop, run.start)
-    return Run(ByteRange(start, stop), holder, state)
+    return ByteRange(start, stop)
 
 
 def _window(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> ByteRange:

@@ -58,6 +58,7 @@ from sdi.runtime.small import (
     is_small,
     read_where_held,
     renew,
+    run_to_bring,
     run_to_read,
     run_to_write,
     write_where_held,
@@ -305,9 +306,14 @@ class VirtualDevice:
         """Where lengths differ each time, those recordings are right that know none."""
         nbytes = len(command.data)
         is_alike, buffer.written_nbytes = buffer.written_nbytes == nbytes, nbytes
-        if not self._may_keep(command) or not is_alike:
+        if not self._may_keep(command):
             return None
-        return run_to_write(self._memory, buffer, command.rectangle.over)
+        run = None
+        if command.rectangle.contiguous:
+            run = run_to_bring(self._memory, buffer, command.rectangle.bounds)
+        if run is None and is_alike:
+            run = run_to_write(self._memory, buffer, command.rectangle.over)
+        return run
 
     def _write_carried(
         self, command: Write, buffer: VirtualBuffer, run: Run | None, issue: Issue
@@ -328,6 +334,10 @@ class VirtualDevice:
         if player is not None and run is not None:
             memory.write_host(buffer, over, ticket)
             written = write_where_held(memory, buffer, run, command.rectangle.over, issue, done)
+            if run.before is not None:
+                brought = Change(buffer.directory, run.before, run.state)
+                player.keep_brought(command, buffer, run.over, written, brought)
+                return done
             player.keep_small(command, buffer, run.over, written)
             return done
         hull = held_beside(buffer, over.bounds) if player is not None and player.is_on else None

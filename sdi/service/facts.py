@@ -33,6 +33,7 @@ from sdi.wire.records import (
     HEAP_OFFSET,
     INFO_ENTRY,
     PROTOCOL_VERSION,
+    STAGING_OFFSET,
     FineUpdate,
     Op,
     record_layout,
@@ -163,7 +164,7 @@ def _arena(room_nbytes: int, spill: Spill | None) -> Arena:
     if spill is not None and HEAP_OFFSET + spill.memory_nbytes + PAGE_NBYTES <= nbytes:
         return _with_file(nbytes, spill)
     try:
-        return Arena(nbytes, HEAP_OFFSET)
+        return Arena(nbytes, HEAP_OFFSET, copied_offset=STAGING_OFFSET)
     except OSError as cause:
         what = f"no memory to share with the application: {cause.strerror}{limits.described()}"
         raise ClError(Status.OUT_OF_RESOURCES, what) from cause
@@ -173,7 +174,8 @@ def _with_file(nbytes: int, spill: Spill) -> Arena:
     try:
         file = SpillFile(spill.folder, spill.limit_nbytes)
         try:
-            return Arena(nbytes, HEAP_OFFSET, file=file, file_offset=HEAP_OFFSET + spill.memory_nbytes)
+            at = HEAP_OFFSET + spill.memory_nbytes
+            return Arena(nbytes, HEAP_OFFSET, file=file, file_offset=at, copied_offset=STAGING_OFFSET)
         except OSError:
             file.close()
             raise

@@ -58,12 +58,12 @@ class Outbox:
         """The client copies so many bytes when it is told to; ``blocking``: it waits for that."""
         self._transfers[command_id] = (nbytes, blocking)
 
-    def keeps_staged(self, command_id: int, nbytes: int) -> None:
+    def keeps_staged(self, command_id: int, nbytes: int, is_in_place: bool = False) -> None:
         """So many staged bytes are kept until the command is over; the client hears now that they are taken.
 
-        Or then, where many are kept: only it can stop bringing more.
+        Or then, where many are kept: only it can stop bringing more; or ``is_in_place``, where it put them.
         """
-        is_told = self._kept_nbytes + nbytes <= KEPT_MAX_NBYTES
+        is_told = not is_in_place and self._kept_nbytes + nbytes <= KEPT_MAX_NBYTES
         self._kept[command_id] = (nbytes, is_told)
         self._kept_nbytes += nbytes
         if is_told:

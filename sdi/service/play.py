@@ -104,6 +104,10 @@ class PlayedSession(Protocol):
         """The player has recycled a buffer."""
         ...
 
+    def keeps_staged(self, command_id: int, nbytes: int) -> None:
+        """So many staged bytes are in use until the command is over."""
+        ...
+
     def expect_transfer(self, command_id: int, read: Read) -> None:
         """The client will say when it has copied."""
         ...
@@ -236,6 +240,8 @@ class Play:
             told.queue, told.id, told.slot, command, told.submitted_ns, bool(told.forgotten)
         )
         self.player.missed(told)
+        if told.staged:
+            self._session.keeps_staged(told.id, told.staged)
         if told.wants_notice:
             node.watches.append(0)
         waits = [ticket for lane, ticket in tickets.items() if told.lanes >> lane & 1]

@@ -40,12 +40,12 @@ from sdi.service.turns import Turns
 from sdi.settings import Balance, Verify
 from sdi.vmem.arena import Arena
 from sdi.vmem.host import HostWorker
-from sdi.vmem.memories import computes_in_arena
+from sdi.vmem.memories import brings_staged, computes_in_arena
 from sdi.vmem.memory import Coherence, VirtualMemory
 from sdi.vmem.spill.budget import Spill
 from sdi.vmem.spill.spilling import spilling_of
 from sdi.wire.layout import layout
-from sdi.wire.records import HEADER
+from sdi.wire.records import HEADER, STAGED_MAX_NBYTES, STAGED_TWICE_MAX_NBYTES
 
 _log = logging.getLogger("sdi.session")
 
@@ -123,6 +123,7 @@ class Session:
             in_arena=None if keeps_copies or not is_image else computes_in_arena(devices, split == "always"),
         )
         page.rest(self._memory.memories.together_most_nbytes)
+        page.stage(STAGED_MAX_NBYTES if brings_staged(devices) else STAGED_TWICE_MAX_NBYTES)
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(
             len(devices),
@@ -323,6 +324,10 @@ class Session:
     def recycled(self, told: Recycled) -> None:
         """See ``Dispatcher``."""
         self._dispatcher.recycled(told)
+
+    def keeps_staged(self, command_id: int, nbytes: int) -> None:
+        """So many staged bytes are in use until the command is over."""
+        self._outbox.keeps_staged(command_id, nbytes, is_in_place=True)
 
     def expect_transfer(self, command_id: int, read: Read) -> None:
         """The client copies what ``read`` reads."""

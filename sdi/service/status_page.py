@@ -30,6 +30,7 @@ _ALL = 2**31 - 1
 _EPOCH_OFFSET = offset_of(ARENA_HEADER, "epoch")
 _ENDED_OFFSET = offset_of(ARENA_HEADER, "ended")
 _RESTING_OFFSET = offset_of(ARENA_HEADER, "resting_nbytes")
+_STAGED_OFFSET = offset_of(ARENA_HEADER, "staged_nbytes")
 _TAKEN = offset_of(ARENA_HEADER, "taken_nbytes") // 8
 _WORDS, _STATUSES = SLOT_NBYTES // 8, SLOT_NBYTES // 4
 _READY, _SUBMITTED, _STARTED, _ENDED, _PACKED_AT = (
@@ -49,7 +50,7 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        values = (MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5, cores())
+        values = (MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5, cores(), 0)
         layout(ARENA_HEADER).pack_into(arena.bytes, 0, *values)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
@@ -65,6 +66,10 @@ class StatusPage:
     def rest(self, nbytes: int) -> None:
         """While no command is under way nothing is done with the bytes of buffers of at most this size."""
         self._taken[_RESTING_OFFSET // 8] = nbytes
+
+    def stage(self, nbytes: int) -> None:
+        """The client stages so many of a write's bytes at most."""
+        self._taken[_STAGED_OFFSET // 8] = nbytes
 
     def end(self) -> None:
         """The service ends as it was asked to, or has said why.  Any thread."""

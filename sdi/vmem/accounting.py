@@ -156,9 +156,8 @@ class Accounting:
             self.recorder.copied(command, source, target, nbytes, cause, is_staged, ticket)
         self.repeated(source, target, nbytes, cause, 1)
 
-    def repeated(self, source: int, target: int, nbytes: int, cause: str, times: int) -> None:
-        """``copied`` so many times; a profile is told otherwise."""
-        total_nbytes = nbytes * times
+    def repeated(self, source: int, target: int, total_nbytes: int, cause: str, times: int) -> None:
+        """``copied`` so many times, so much in all; a profile is told otherwise."""
         moved = self.moved
         if source == HOST:
             moved.host_to_member += total_nbytes

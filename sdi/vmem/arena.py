@@ -64,10 +64,12 @@ class Arena:
         locks: PageLocks = PAGE_LOCKS,
         file: SpillFile | None = None,
         file_offset: int = 0,
+        copied_offset: int = 0,
     ) -> None:
         """``nbytes`` in all; what lies before ``heap_offset`` is never handed out.  Raises OSError.
 
-        ``file``: what lies behind ``file_offset`` is this file's, on disk.
+        ``copied_offset``: from there on members copy; 0: from the heap on.  ``file``: what lies behind
+        ``file_offset`` is this file's, on disk.
         """
         self.fd = limits.memory_file("sdi-arena", os.MFD_ALLOW_SEALING)
         try:
@@ -89,9 +91,10 @@ class Arena:
             file.extend(nbytes - file_offset)
             self._map_file(self.address)
         self._locks = locks
-        self._heap = self.address + heap_offset
+        copied_offset = copied_offset or heap_offset
+        self._copied = self.address + copied_offset
         # What lies before it is never copied to members, and what lies in the file has to come and go.
-        locks.offer(self._heap, self.file_offset - heap_offset)
+        locks.offer(self._copied, self.file_offset - copied_offset)
         self._free: list[tuple[int, int]] = [(heap_offset, nbytes - heap_offset)]
         self._used: dict[int, int] = {}
         self._kept_nbytes = 0
@@ -194,7 +197,7 @@ class Arena:
 
         The mapping goes with the process, as others may still look at it.
         """
-        self._locks.withdraw(self._heap)
+        self._locks.withdraw(self._copied)
         self.close_descriptor()
         if self.file is not None:
             self.file.close()

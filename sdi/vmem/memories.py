@@ -36,6 +36,12 @@ def computes_in_arena(devices: Sequence[Device], may_split: bool) -> int | None:
     return 0 if are_one and can else None
 
 
+def brings_staged(devices: Sequence[Device]) -> bool:
+    """Whether members get written bytes from where they are staged: they have memory of their own."""
+    known = [device.capabilities for device in devices]
+    return all(each.is_near and not each.node and not each.is_host_memory for each in known)
+
+
 class Memories:
     """``members``: those that are not lost.  ``pooled``: the number of what is pooled, if anything is.
 

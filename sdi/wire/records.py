@@ -30,7 +30,8 @@ those that are too many to be staged, while no command of any queue is under way
 whose bytes could be read when it was enqueued *carries* them in its record where they are few, and else has
 them *staged*: the client has put them into the arena's staging memory, at ``staged_at``.  The service takes
 them when it comes to the record, in the order of records, and counts them in ``taken_nbytes``, then or, where
-it keeps many, when the command is over; where all are taken the client begins at the front again.
+it keeps many or members take them from there, when the command is over; where all are taken the client begins
+at the front again.
 
 Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
 with everything that kernels have printed so far, the completion thread writes it to the application's
@@ -60,7 +61,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 17
+PROTOCOL_VERSION = 18
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -77,7 +78,7 @@ RING_OFFSET = 65 << 20
 RING_BYTES_OFFSET = RING_OFFSET + 4096
 RING_NBYTES = 1 << 18
 STAGING_OFFSET = 66 << 20
-STAGING_NBYTES = 16 << 20
+STAGING_NBYTES = 30 << 20
 HEAP_OFFSET = STAGING_OFFSET + STAGING_NBYTES
 MAX_RECORD_NBYTES = 1 << 28
 PATTERN_MAX_NBYTES = 128
@@ -85,8 +86,10 @@ FAILURE_MAX_NBYTES = 4096
 """Of the text of a FAILED notice."""
 CARRIED_MAX_NBYTES = 8 << 10
 """Of a write's bytes that come with its record: a socket takes more than half a microsecond for a KiB."""
-STAGED_MAX_NBYTES = 2 << 20
+STAGED_MAX_NBYTES = 8 << 20
 """Of a write's bytes that are staged: more are copied once, by several threads, where they belong."""
+STAGED_TWICE_MAX_NBYTES = 2 << 20
+"""Likewise where the service copies them, too."""
 
 
 class Op(IntEnum):
@@ -290,11 +293,12 @@ FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
     "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes;"
-    " u64 resting_nbytes; u32 ended; u32 cores"
+    " u64 resting_nbytes; u32 ended; u32 cores; u64 staged_nbytes"
 )
 """``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command is
 under way nothing is done with the bytes of buffers of at most this size in the arena.  ``ended``: the signal
-that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet.  ``cores``: that the service may use."""
+that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet.  ``cores``: that the service may use.
+``staged_nbytes``: so many of a write are staged at most."""
 SHIFT_NBYTES = 256
 """A new buffer's ``shift``, of which this is a part: how far behind a page's beginning it may begin."""
 ENDED_BY_ITSELF = 1 << 16

@@ -174,7 +174,7 @@ def writes_and_unmaps_that_wait_for_nothing_are_over_at_once(cl: Cl) -> None:
 def writes_of_what_may_not_be_read_yet_carry_nothing(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
-    buffer, source = cl.buffer(context, 8 << 20), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
+    buffer, source = cl.buffer(context, 2 * STAGED_MAX_NBYTES), cl.buffer(context, 64, COPY_HOST_PTR, DATA)
     cl.read(queue, buffer, 1)
     cl.write(queue, buffer, bytes(STAGED_MAX_NBYTES + 1))  # too many
     gate = cl.user_event(context)
@@ -227,6 +227,28 @@ def writes_of_what_is_mapped_carry_it_once_it_is_there(cl: Cl) -> None:
     cl.check(cl.clFinish(other))
 
 
+def writes_are_copied_later_where_nothing_more_can_be_staged_for_long(cl: Cl) -> None:
+    """What would make room may be waiting for the application."""
+    context = cl.context()
+    queue = cl.queue(context)
+    keep = cl.kernel(cl.program(context, "kernel void keep(int nothing) {}"), "keep")
+    cl.set_args(keep, c_int32(0))
+    count = STAGING_NBYTES // STAGED_MAX_NBYTES + 1
+    buffers = [cl.buffer(context, STAGED_MAX_NBYTES) for _ in range(count)]
+    parts = [bytes([1 + n]) * STAGED_MAX_NBYTES for n in range(count)]
+    for buffer in buffers:
+        cl.read(queue, buffer, 1)
+    cl.launch(queue, keep)
+    for buffer, part in zip(buffers, parts, strict=True):
+        cl.check(cl.clEnqueueWriteBuffer(queue, buffer, 0, 0, len(part), part, 0, None, None))
+    for buffer, part in zip(buffers, parts, strict=True):
+        assert cl.read(queue, buffer, len(part)) == part
+    cl.check(cl.clEnqueueFillBuffer(queue, buffers[0], byref(c_int32()), 4, 0, 4, 0, None, None))
+    cl.write(queue, buffers[1], parts[0])
+    assert cl.read(queue, buffers[1], len(parts[0])) == parts[0]
+    assert [r["staged_at"] > 0 for r in cl.records("WRITE")] == [*[True] * (count - 1), False, True]
+
+
 def staged_bytes_go_to_the_front_again_once_they_are_taken(cl: Cl) -> None:
     """More than there is room for, row by row too, and the client waits where the service is behind."""
     context = cl.context()
@@ -246,7 +268,7 @@ def staged_bytes_go_to_the_front_again_once_they_are_taken(cl: Cl) -> None:
     for row in range(100):
         last[64 + 512 * (row + 2) : 264 + 512 * (row + 2)] = wide[8 + 256 * (row + 1) : 208 + 256 * (row + 1)]
     assert cl.read(queue, buffer, len(last)) == last
-    staged = [r["staged_at"] for r in cl.records("WRITE")]
+    staged = [at for r in cl.records("WRITE") if (at := r["staged_at"])]  # or it has to wait for too long
     assert all(STAGING_OFFSET <= at < STAGING_OFFSET + STAGING_NBYTES for at in staged)
     assert staged.count(STAGING_OFFSET) > 1, "the front is used again"
 
@@ -739,6 +761,7 @@ ON_GPUS = {
 PROGRAMS = (
     reads_and_writes_are_one_record_and_one_answer,
     small_writes_carry_their_bytes,
+    writes_are_copied_later_where_nothing_more_can_be_staged_for_long,
     staged_bytes_go_to_the_front_again_once_they_are_taken,
     what_nobody_waits_for_wakes_no_service,
     reads_that_block_are_over_for_the_application_when_it_has_the_bytes,

@@ -71,6 +71,7 @@ from sdi.wire.records import (
     RING_OFFSET,
     SLOT_NBYTES,
     SLOTS_OFFSET,
+    STAGED_MAX_NBYTES,
     WORK_GROUP_ENTRY,
     NoticeKind,
     Op,
@@ -276,7 +277,8 @@ class Service:
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
         self.ended = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "ended"))
         self.taken = ctypes.c_uint64.from_buffer(self.arena, offset_of(ARENA_HEADER, "taken_nbytes"))
-        layout(ARENA_HEADER).pack_into(self.arena, 0, MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 6)
+        values = (MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 6, STAGED_MAX_NBYTES)
+        layout(ARENA_HEADER).pack_into(self.arena, 0, *values)
         self.has_ring = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "has_ring"))
         self.head, self.tail, self.asleep = (
             kind.from_buffer(self.arena, RING_OFFSET + offset_of(RING, name))
@@ -298,10 +300,16 @@ class Service:
         self.pending: dict[int, Node] = {}
         self.results: dict[int, int] = {}
         self.held: list[int] = []
+        self.keeps, self.kept_nbytes = False, 0
         self.withholds = False
         self.withheld: list[tuple[Node, dict]] = []
         self.delayed: list[bytes] = []
         self.barrier = threading.Lock()
+
+    def take(self) -> None:
+        """What is staged is needed no more."""
+        self.taken.value += self.kept_nbytes
+        self.kept_nbytes = 0
 
     def log_start(self) -> None:
         """What this process was given."""
@@ -453,7 +461,9 @@ class Service:
         if op is Op.WRITE and r["staged_at"]:
             n = math.prod(r["region"])
             tail = self.arena[r["staged_at"] : r["staged_at"] + n]
-            self.taken.value += n
+            self.kept_nbytes += n
+            if not self.keeps:
+                self.take()
         if op is Op.FILL and self.delayed:
             for late in self.delayed:
                 self.commands.sendall(late)
@@ -582,7 +592,8 @@ class Service:
                 for at in rows(r["region"], r["offset"], r["row_pitch"], r["slice_pitch"]):
                     at += self.buffers[r["buffer"]]
                     arena[at : at + n] = pattern * (n // len(pattern))
-                self.withholds = self.mumbles = False
+                self.withholds = self.mumbles = self.keeps = False
+                self.take()
                 for copied, status in self.unsaid:
                     self.finish(self.pending[copied], status)
                 self.unsaid.clear()
@@ -611,6 +622,8 @@ class Service:
             return None
         if name.startswith("mumble"):  # what the client has copied is over after a fill
             self.mumbles = True
+        if name.startswith("keep"):  # staged bytes, until a fill
+            self.keeps = True
         if name.startswith("withhold"):  # what nobody asked for, until a fill
             self.withholds = True
         if name.startswith("let_go"):

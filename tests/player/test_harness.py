@@ -30,6 +30,8 @@ def test_streams_of_records_are_played_as_the_model_says(tmp_path: Path) -> None
         "writes": 4000,
         "shown": 300,
         "operations": 30_000,
+        "staged": 400,
+        "staged_again": 2000,
         "lane_waits": 5000,
         "naps": 5000,
         "notices": 150,

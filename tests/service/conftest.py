@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,12 @@ def serve() -> Iterator[Serve]:
             is_image: bool = True,
             pool: Callable[[Sequence[Device]], PooledMemory] | None = None,
             has_limits: bool = True,
+            apart: bool = False,
         ) -> WireClient:
             polling = Polling()
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes), polling)
+            for device in devices if apart else ():  # as a GPU: their memory is not the host's
+                device.capabilities = replace(device.capabilities, is_host_memory=False, maps_host=False)
             recorder = None if profile is None else Recorder(profile, opening(devices, os.getpid(), split))
             client = WireClient(
                 devices,

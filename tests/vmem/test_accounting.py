@@ -16,7 +16,7 @@ def test_copies_are_counted_by_link_and_by_cause() -> None:
     accounting = counted()
     accounting.copied(HOST, 1, 100, completed(), "k: a", 1)
     accounting.copied(1, 2, 30, completed(), "k: a", 1)
-    accounting.repeated(1, 2, 30, "k: b", 4)
+    accounting.repeated(1, 2, 120, "k: b", 4)
     accounting.copied(2, HOST, 7, completed(), "read", 2)
     moved = accounting.moved
     assert (moved.host_to_member, moved.member_to_member, moved.member_to_host) == (100, 150, 7)
@@ -44,10 +44,10 @@ def test_a_nodes_own_memory_counts_apart() -> None:
 
 def test_copies_between_members_cost_as_long_as_the_one_that_receives_most() -> None:
     accounting = counted(nodes=(1,))
-    accounting.repeated(1, 2, 10, "k", 3)
+    accounting.repeated(1, 2, 30, "k", 3)
     accounting.repeated(2, 1, 100, "k", 1)
-    accounting.repeated(HOST, 1, 10_000, "k", 9)
-    accounting.repeated(3, 1, 10_000, "k", 9)
+    accounting.repeated(HOST, 1, 90_000, "k", 9)
+    accounting.repeated(3, 1, 90_000, "k", 9)
     assert accounting.between_members_ns(lambda source, target, nbytes: 5.0 + nbytes) == 105.0
     assert counted().between_members_ns(lambda *_: 1.0) == 0.0
 

@@ -157,14 +157,37 @@ void sdi_copy_box(const struct sdi_transfer *transfer)
         copy_box(&box, !sdi_copy_overlaps(transfer));
 }
 
+struct run {
+    char *to;
+    const char *from;
+    size_t nbytes;
+};
+
+static void copy_piece_of_run(const void *work, size_t piece)
+{
+    const struct run *run = work;
+    const size_t begin = piece * SDI_PIECE_NBYTES;
+    memcpy(run->to + begin, run->from + begin, SDI_MIN(SDI_PIECE_NBYTES, run->nbytes - begin));
+}
+
+static void copy_run(char *to, const char *from, size_t nbytes)
+{
+    struct run run = {to, from, nbytes};
+    if (nbytes >= SDI_LARGE_NBYTES)
+        sdi_copy_pieces(copy_piece_of_run, &run, (nbytes + SDI_PIECE_NBYTES - 1) / SDI_PIECE_NBYTES);
+    else
+        memcpy(to, from, nbytes);
+}
+
 void sdi_copy_packed(const struct sdi_transfer *transfer, char *packed)
 {
     size_t row = transfer->region[0], slice = row * transfer->region[1];
     struct box box = {transfer, packed, row, slice};
-    if (transfer->host_row != row || transfer->host_slice != slice || transfer->total >= SDI_LARGE_NBYTES)
+    const bool is_dense = transfer->host_row == row && transfer->host_slice == slice;
+    if (num_rows(transfer) > 1 && !(is_dense && transfer->total < SDI_LARGE_NBYTES))
         copy_box(&box, true);
     else if (transfer->to_arena)
-        memcpy(packed, transfer->host, transfer->total);
+        copy_run(packed, transfer->host, transfer->total);
     else
-        memcpy(transfer->host, packed, transfer->total);
+        copy_run(transfer->host, packed, transfer->total);
 }

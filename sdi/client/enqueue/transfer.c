@@ -70,7 +70,8 @@ enum way {
 };
 
 /* A write that blocks promises only that its bytes have been read, but applications take it for the end of what is before
- * it in its queue too: where that copies from or to their memory, it is waited for. */
+ * it in its queue too: where that copies from or to their memory, it is waited for.  SDI_BUSY: there is no room for what is
+ * to be staged. */
 static cl_int write_now(struct sdi_record *record, struct sdi_command *command, const struct sdi_transfer *transfer,
                         enum way way, bool blocking, cl_event *event)
 {
@@ -88,8 +89,8 @@ static cl_int write_now(struct sdi_record *record, struct sdi_command *command, 
     } else {
         char *stage = sdi_stage(transfer->total);
         if (!stage) {
-            sdi_record_close(record);
-            return CL_OUT_OF_RESOURCES;
+            command->there_ns = 0;
+            return SDI_BUSY;
         }
         command->quiet = transfer->root;
         body->staged_at = (uint64_t)(stage - sdi_session.arena);
@@ -182,13 +183,18 @@ cl_int sdi_transfer_enqueue(struct sdi_record *record, struct sdi_command *comma
                             const struct sdi_transfer *transfer, bool blocking, cl_event *event)
 {
     bool has_room = (size_t)(record->tail - record->at) < record->nbytes;
-    bool may_stage = transfer->total <= SDI_STAGED_MAX_NBYTES && !transfer->root->hosted;
+    bool may_stage = transfer->total <= SDI_MIN(sdi_session.header->staged_nbytes, (uint64_t)SDI_STAGED_MAX_NBYTES)
+                     && !transfer->root->hosted;
     enum way way = __atomic_load_n(&transfer->root->is_unnamed, __ATOMIC_RELAXED) ? EARLY
                    : has_room                                                     ? CARRIED
                    : may_stage                                                    ? STAGED
                                                                                   : NOT_NOW;
-    if (way != NOT_NOW && may_read(record, transfer))
-        return write_now(record, command, transfer, way, blocking, event);
+    if (way != NOT_NOW && may_read(record, transfer)) {
+        cl_int status = write_now(record, command, transfer, way, blocking, event);
+        if (status != SDI_BUSY)
+            return status;
+        way = NOT_NOW;
+    }
     if (way == NOT_NOW && may_be_early(command, transfer) && may_read(record, transfer)) {
         cl_int status = write_early(record, command, transfer, blocking, event);
         if (status != SDI_BUSY)

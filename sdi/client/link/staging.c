@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-enum { NAP_NS = 20000, FEW_NBYTES = 1 << 20 };
+enum { NAP_NS = 20000, PATIENCE_NS = 10000000, FEW_NBYTES = 1 << 20 };
 
 static uint64_t put_nbytes; /* handed out since the service was started */
 static size_t used;         /* since all was taken */
@@ -29,9 +29,11 @@ bool sdi_has_staged_much(void)
     return put_nbytes - __atomic_load_n(&sdi_session.header->taken_nbytes, __ATOMIC_RELAXED) > FEW_NBYTES;
 }
 
+/* NULL: there is no room, and may be none until what members do is done, which may be waiting for the application. */
 char *sdi_stage(size_t nbytes)
 {
     char *found = NULL;
+    uint64_t since = 0;
     sdi_lock();
     while (!found && !sdi_session_dead()) {
         if (__atomic_load_n(&sdi_session.header->taken_nbytes, __ATOMIC_ACQUIRE) == put_nbytes)
@@ -42,6 +44,10 @@ char *sdi_stage(size_t nbytes)
             put_nbytes += nbytes;
             break;
         }
+        const uint64_t now = sdi_now_ns();
+        since = since ? since : now;
+        if (now - since > PATIENCE_NS)
+            break;
         sdi_unlock();
         sdi_speak_up();
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);

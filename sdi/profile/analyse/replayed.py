@@ -27,19 +27,23 @@ def expand(rows: Rows) -> None:
         return
     for kind in ("command", "launch", "piece", "copy", "work", "turn"):
         rows.setdefault(kind, [])
-    taken_over: set[int] = set()
+    taken_over, came_nbytes = set[int](), dict[int, int]()
     try:
         for text in texts:
-            taken_over |= _expand(rows, recordings, b64decode(text, validate=True))
+            taken_over |= _expand(rows, recordings, came_nbytes, b64decode(text, validate=True))
     except (LookupError, StopIteration, struct.error) as error:
         raise ValueError(f"lines of replays: {error!r}") from error
     _time(rows, taken_over)
+    for row in rows["copy"]:  # of a write of any length: as much as came with it
+        row[3] = row[3] or came_nbytes.get(row[0], 0)
     rows["launch"].sort(key=lambda row: row[4])
     rows["command"].sort(key=lambda row: row[4])
 
 
-def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> set[int]:
-    """Returns the launches that the service finished."""
+def _expand(
+    rows: Rows, recordings: dict[int, list[Any]], came_nbytes: dict[int, int], data: bytes
+) -> set[int]:
+    """Returns the launches that the service finished.  ``came_nbytes``: takes what came with writes."""
     taken_over: set[int] = set()
     lines = _LINE.iter_unpack(data)
     for what, which, number, began_ns, ended_ns in lines:
@@ -56,6 +60,8 @@ def _expand(rows: Rows, recordings: dict[int, list[Any]], data: bytes) -> set[in
         if shape:
             rows["launch"].append([number, kernel, shape, "replay", began_ns, began_ns, ended_ns, 0])
         _, own_nbytes, queue, start_ns, end_ns = next(lines)
+        if own_nbytes:
+            came_nbytes[number] = own_nbytes
         if not end_ns:  # there is a row for it
             taken_over |= {number} if shape else set()
         else:

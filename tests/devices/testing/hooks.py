@@ -32,6 +32,7 @@ def hooks(
     late: int | None = None,
     pooled: bool = False,
     copies: bool = False,
+    apart: bool = False,
 ) -> str:
     """The setting.
 
@@ -39,11 +40,11 @@ def hooks(
     long its launches take; ``lost``: a member and how many operations it does before it is lost; ``signals``:
     members of processes of a machine wait for each other's signals; ``late``: the member that is late;
     ``pooled``: all have memory together; ``copies``: kernels use opaque copies of images, whose rows the
-    application's library lays out as it does for GPUs.
+    application's library lays out as it does for GPUs; ``apart``: their memory counts as their own.
     """
     given = {"faulty": faulty, "slowed": slowed, "lost": lost}
     words = [f"{name}={of[0]}:{of[1]}" for name, of in given.items() if of is not None]
-    words += ["signals="] * signals + ["pooled=0"] * pooled + ["copies="] * copies
+    words += ["signals="] * signals + ["pooled=0"] * pooled + ["copies="] * copies + ["apart="] * apart
     words += [f"late={late}"] if late is not None else []
     return f"{Path(__file__).resolve()}:{','.join(words)}"
 
@@ -58,6 +59,8 @@ def wrap(member: Device, number: int, what: str) -> Device:
         elif name == "copies":
             kind = replace(member.capabilities.kind, device_type=DeviceType.GPU)
             member.capabilities = replace(member.capabilities, has_linear_images=False, kind=kind)
+        elif name == "apart":
+            member.capabilities = replace(member.capabilities, is_host_memory=False, maps_host=False)
         elif int(of) != number:
             continue
         elif name == "pooled":

@@ -34,8 +34,38 @@ struct command *command_of(uint64_t id)
 
 const uint8_t *carried_by(const struct command *c)
 {
-    return c->staged_at ? (const uint8_t *)w.arena + c->staged_at
+    return c->staged_at ? c->staged
                         : (const uint8_t *)c->record + fixed_of(c->op) + 8 * c->num_waits;
+}
+
+/* It does not need its staged bytes any more. */
+void staged_taken(const struct command *c)
+{
+    struct sdi_wire_arena_header *header = (void *)w.arena;
+    __atomic_fetch_add(&header->taken_nbytes, c->carried, __ATOMIC_RELEASE);
+    w.taken += c->carried;
+}
+
+/* Whether they are still where they were staged. */
+bool finds_staged(const struct command *c)
+{
+    return !memcmp(w.arena + c->staged_at, c->staged, c->carried);
+}
+
+/* All that was staged and sent is taken: the memory is used for something else. */
+static void stage_again(void)
+{
+    const struct sdi_wire_arena_header *header = (const void *)w.arena;
+    uint64_t nbytes = 0;
+    for (unsigned n = 0; n < w.num_commands; n++)
+        nbytes += w.all[n].is_sent && w.all[n].staged_at ? w.all[n].carried : 0;
+    if (nbytes == w.staged_again || nbytes != __atomic_load_n(&header->taken_nbytes, __ATOMIC_ACQUIRE))
+        return;
+    w.staged_again = nbytes;
+    counted[STAGED_AGAIN]++;
+    for (unsigned n = 0; n < w.num_commands; n++)
+        for (uint32_t i = 0; w.all[n].is_sent && w.all[n].staged_at && i < w.all[n].carried; i++)
+            w.arena[w.all[n].staged_at + i] ^= (char)(1 + below(255));
 }
 
 /* What is in a record behind its command fields, without its wait list and without bytes that it carries. */
@@ -113,6 +143,9 @@ static void make_kind(struct kind *kind, unsigned number)
         kind->rows = 1 + below((most - row) / kind->pitch + 1);
         kind->floats = row * kind->rows;
         kind->span = (kind->rows - 1) * kind->pitch + row;
+    } else if (kind->floats && kind->op == SDI_OP_WRITE) {
+        kind->is_any = kind->key[1] & 1;
+        kind->is_kept = kind->is_any && kind->key[1] & 2;
     }
     if (kind->op == SDI_OP_READ && kind->floats) {
         memset(kind->mask + offsetof(struct sdi_rec_read, offset) - PREFIX, 0, 8);
@@ -211,11 +244,16 @@ static void add_command(uint64_t id, int *last)
             c->at = c->kind->from + below(c->kind->stop - c->kind->from - c->kind->span + 1);
             c->carried = c->kind->floats;
         }
-        if (one_in(2) && w.staged + c->carried <= SDI_STAGING_NBYTES) {
+        if (c->kind->is_any) {
+            c->at = c->kind->from + below(c->kind->stop - c->kind->from);
+            const uint32_t room = c->kind->stop - c->at;
+            c->carried = 1 + below(room < c->kind->floats ? room : c->kind->floats);
+        }
+        if ((c->kind->is_kept || one_in(2)) && w.staged + c->carried <= SDI_STAGING_NBYTES) {
             c->staged_at = SDI_STAGING_OFFSET + w.staged;
             w.staged += c->carried;
             for (uint32_t n = 0; n < c->carried; n++)
-                w.arena[c->staged_at + n] = (char)random_bits();
+                w.arena[c->staged_at + n] = (char)(c->staged[n] = (uint8_t)random_bits());
         } else {
             c->nbytes += (c->carried + 7) / 8 * 8;
         }
@@ -291,11 +329,17 @@ static void add_another(uint64_t id)
     /* Of other bytes than are recorded, or with fewer than it says; or it was written early, or brings them, unlike what is recorded. */
     bool is_write = what == 5 && kind->op == SDI_OP_WRITE, is_read = what == 5 && kind->op == SDI_OP_READ && kind->floats;
     unsigned how = is_read || (kind->floats && one_in(2)) ? below(2) : below(kind->is_early_write ? 6 : 8);
+    if (kind->is_any && is_write && !one_in(3))
+        how = 2; /* longer than any, or not staged */
     uint64_t at = kind->from + (how == 0 ? kind->slack + 1 : how == 1 ? -(uint64_t)1 : 0);
     uint64_t carried = kind->stop - at - (how == 2 ? kind->slack + 1 : how == 3 ? -(uint64_t)1 : 0);
     if (kind->floats) {
         at = how == 0 ? kind->stop - kind->span + 1 : kind->from - (how == 1);
-        carried = kind->floats - (how == 2) * kind->rows + (how == 3) * kind->rows - (how == 5 && kind->rows == 1);
+        carried = kind->floats - (how == 2 && !kind->is_any) * kind->rows + (how == 3) * kind->rows - (how == 5 && kind->rows == 1);
+    }
+    if (kind->is_any && is_write) {
+        at = how == 0 ? kind->stop : at;
+        carried += how == 2 && !kind->is_kept;
     }
     uint64_t since = how == 6 ? 5 : 0;
     if (kind->is_early_write) {
@@ -532,6 +576,7 @@ void client_step(void)
         look_at_notices();
     client_look();
     shared_step();
+    stage_again();
     bool learns = w.is_long && w.at_script < LEARNT; /* few at once, soon answered: then all is known */
     if (w.num_told && one_in(learns ? 2 : w.patience))
         answer();

@@ -95,6 +95,8 @@ static bool run_item(struct stream *s, bool all)
         s->was_operation = true;
         s->executed = item->position;
         s->row = s->row ? s->row : s->before ? item->position : 0;
+        if (item->of->as && item->of->as->given.client == CLIENT_STAGED && !w.has_failed && !finds_staged(item->of))
+            broken("command %lu finds other bytes than it has staged", (unsigned long)item->of->id);
         if (!finds(&item->touch))
             broken("operation %lu of lane %u finds other bytes than those that were there", (unsigned long)item->position,
                    s->lane);
@@ -239,10 +241,12 @@ static void check_run(const struct planned *planned, const struct command *of, u
 {
     const struct op *op = &planned->of->ops[planned->index];
     const uint64_t delta = of->kind && of->kind->floats ? of->at - of->kind->from : 0;
+    const bool is_staged = of->as && of->as->given.client == CLIENT_STAGED;
+    const uint64_t begins = is_staged ? (uintptr_t)w.arena + of->staged_at : op->from + delta;
     to -= number * op->to_pitch;
     from -= number * op->from_pitch;
-    if (op->kind != (uint32_t)kind || op->to + delta != to || op->from + delta != from
-        || op->nbytes != nbytes * (op->num_runs ? op->num_runs : 1))
+    if (op->kind != (uint32_t)kind || op->to + delta != to || begins != from
+        || (of->kind && of->kind->is_any ? of->carried : op->nbytes) != nbytes * (op->num_runs ? op->num_runs : 1))
         broken("a copy is another one than its recording's");
 }
 

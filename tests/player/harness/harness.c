@@ -16,7 +16,7 @@ enum { OUT_NBYTES = 1 << 20 };
 struct world w;
 uint64_t counted[NUM_COUNTED];
 static const char *const names[] = {
-    "commands", "replayed", "writes", "shown", "by_python", "operations", "aside", "at_once", "apart", "together", "lane_waits", "naps",
+    "commands", "replayed", "writes", "shown", "by_python", "operations", "staged", "staged_again", "aside", "at_once", "apart", "together", "lane_waits", "naps",
     "timed", "measured", "reports", "reports_known", "recycled", "recycled_by_python", "reused",
     "notices", "notices_late", "full", "taken_over", "wanted", "posted", "failures",
     "logged", "log_full", "turns", "in_ring",
@@ -326,6 +326,9 @@ static void end(void)
     counted[WRITES_PLAYED] += sdi_player_records(w.player, SDI_OP_WRITE, PLAYED);
     counted[FAILURES] += w.has_failed;
     counted[IN_RING] += w.in_ring;
+    for (unsigned n = 0; n < w.num_commands; n++)
+        if (w.all[n].is_played && !w.all[n].is_taken_over && w.all[n].as && w.all[n].as->given.client == CLIENT_STAGED)
+            w.taken += w.all[n].carried;
     if (((struct sdi_wire_arena_header *)(void *)w.arena)->taken_nbytes != w.taken)
         broken("other bytes were taken than were staged");
     w.is_freeing = true;

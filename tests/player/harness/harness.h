@@ -109,6 +109,7 @@ struct kind {
     uint32_t from, stop, slack; /* of writes and fills: bytes of the segment; writes are of some of them */
     uint32_t floats;            /* reads and writes of so many bytes are anywhere between; 0: they are not */
     uint32_t rows, pitch, span; /* of these: they are rows, from the first byte to the last */
+    bool is_any, is_kept;       /* of writes that float: of any number of bytes up to that; copied from where they are staged */
     uint32_t pattern_nbytes;    /* of fills */
     bool on_member, takes, is_early_write; /* fills; maps and unmaps; writes */
     bool blocking, is_playable, is_shown; /* the player copies what is read */
@@ -169,6 +170,7 @@ struct command {
     uint64_t earlier[LANES];          /* those of what its queue and wait list have before it */
     uint64_t submitted_ns, started_ns, ended_ns;
     uint8_t finds[MEMORY_NBYTES]; /* of reads: what the client is to find */
+    uint8_t staged[MEMORY_NBYTES]; /* what it has staged */
 };
 
 /* Segments that are a buffer, which the application releases and uses again; commands use them meanwhile, too. */
@@ -210,7 +212,7 @@ struct world {
     bool offers_ring, in_ring;
     struct sdi_player *player;
     char *arena;
-    uint64_t staged, taken; /* by the client; by the player */
+    uint64_t staged, taken, staged_again; /* by the client; by the player and Python; of these, whose memory was used again */
     uint32_t cells[CELLS], truth[CELLS];
     int commands[2], notices[2];
     /* driver */
@@ -275,7 +277,7 @@ extern struct world w;
 
 /* Of all streams: so the caller sees that what it means to test came to pass. */
 enum counted {
-    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
+    COMMANDS_SENT, RECORDS_PLAYED, WRITES_PLAYED, SHOWN, RECORDS_LEFT, OPERATIONS, STAGED, STAGED_AGAIN, ASIDE, AT_ONCE_USES, APART, TOGETHER, LANE_WAITS,
     NAPS, TIMED, MEASURED, REPORTS, REPORTS_KNOWN, RECYCLED, RECYCLED_BY_PYTHON, REUSED,
     NOTICES, NOTICES_LATE, FULL_TIMES, TAKEN_OVER, WANTED_TIMES, POSTED_TIMES, FAILURES,
     LOGGED, LOG_FULL, TURNS, IN_RING, COPIED, COPIED_LATE, COPIED_NOW, GIVEN_AFTER_ALL, WAYS_CHANGED, TRIED, SURVEYED, ALONE, FOLLOWED, UNMARKED, ROWS_FULL, WATCHED, PLANNED, NUM_COUNTED
@@ -311,6 +313,8 @@ bool admits(const struct recorded *, const struct command *);
 size_t fixed_of(uint32_t op);
 bool is_read(const struct command *);
 const uint8_t *carried_by(const struct command *);
+void staged_taken(const struct command *);
+bool finds_staged(const struct command *);
 void client_told(struct command *);
 void client_notified(struct command *);
 void client_look(void);

@@ -163,6 +163,9 @@ static void take(struct command *c, struct recorded *as)
         model_write(c);
     if (as->given.client == CLIENT_WRITES && c->staged_at)
         w.taken += c->carried;
+    counted[STAGED] += as->given.client == CLIENT_STAGED;
+    if (as->given.client == CLIENT_STAGED && !c->staged_at)
+        broken("command %lu has staged nothing", (unsigned long)c->id);
     as->runs++;
     as->newest = c;
     w.replays++;
@@ -556,7 +559,7 @@ void model_report(const struct report *report)
 static void log_command(struct command *c, const struct logged *first, const struct logged *second)
 {
     uint64_t *before = &w.logged_ns[c->queue];
-    const bool is_write = c->as && c->as->given.client == CLIENT_WRITES;
+    const bool is_write = c->as && (c->as->given.client == CLIENT_WRITES || c->as->given.client == CLIENT_STAGED);
     if (second->what != LOG_END || c->is_logged || second->id != c->queue + 1
         || second->which != (is_write ? c->carried : 0))
         broken("command %lu is in the profile as another one", (unsigned long)c->id);
@@ -653,6 +656,8 @@ void model_nodes(const struct node_told *told, uint32_t count)
             broken("command %lu is said to be another recording", (unsigned long)c->id);
         if (told[n].wants_notice != c->owes_player)
             broken("command %lu is told to be watched, or not", (unsigned long)c->id);
+        if (told[n].staged != (c->as && c->as->given.client == CLIENT_STAGED ? c->carried : 0))
+            broken("command %lu is told to have staged %u bytes", (unsigned long)c->id, told[n].staged);
         if (told[n].status && !w.has_failed)
             broken("command %lu failed for no reason", (unsigned long)c->id);
         if (c->must_fail && !told[n].status)

@@ -99,6 +99,12 @@ static void make_copy(struct recorded *r, struct op *op, uint32_t kind)
         if (w.is_near && r->given.op == SDI_OP_NDRANGE && one_in(2))
             make_copy_now(op);
     }
+    if (r->kind->is_any) {
+        add_access(r, op, device, 1);
+        if (!r->kind->is_kept)
+            add_access(r, op, host, false);
+        return;
+    }
     const bool is_peer = w.driver == DRIVER_CUDA && kind == OP_COPY && op->object != op->other;
     if (op->kind == kind && !is_peer && one_in(4)) {
         op->num_runs = 2 + below(5);
@@ -181,6 +187,8 @@ static void record(struct kind *kind, const struct command *c)
                    : kind->op == SDI_OP_WRITE && !kind->is_early_write && one_in(2) ? below(OPS)
                    : kind->op == SDI_OP_FILL                           ? kind->on_member
                                                                        : kind->op == SDI_OP_COPY;
+    if (kind->is_kept && !ops)
+        ops = 1;
     const bool is_together = kind->op == SDI_OP_NDRANGE && one_in(4); /* its launches use the client's bytes */
     for (unsigned n = 0; n < ops; n++) {
         struct op *op = &r->ops[n];
@@ -241,7 +249,9 @@ static void record(struct kind *kind, const struct command *c)
         g->client_stop = kind->stop;
         g->client_slack = kind->slack;
         if (kind->floats)
-            g->client_nbytes = kind->floats;
+            g->client_nbytes = kind->is_any ? 0 : kind->floats;
+        if (kind->is_kept)
+            g->client = CLIENT_STAGED;
     }
     g->floats = kind->floats != 0;
     g->client_span = kind->span;
@@ -309,6 +319,8 @@ static void drop_all(void)
 static void complete(struct command *c)
 {
     c->is_over = true;
+    if (c->is_taken_over && c->as && c->as->given.client == CLIENT_STAGED)
+        staged_taken(c);
     if (is_read(c) && !c->is_answered) { /* it failed */
         if (c->is_counted)
             w.reading[c->as->given.client_segment]--;
@@ -477,6 +489,8 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
     case A_COMMAND:
         check_why(c, was_busy, num_nodes);
         c->is_pythons = true;
+        if (c->staged_at)
+            staged_taken(c);
         w.pending[w.num_pending++] = c;
         if (c->kind)
             learn(c);
