@@ -83,7 +83,8 @@ class Configuration:
 
 
 CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
-    Configuration(3, delayed=1, apart=True),
+    Configuration(2, apart=True),
+    Configuration(3, delayed=1),
     Configuration(3, limit_nbytes=32 << 10),
     Configuration(3, limit_nbytes=32 << 10, pooled=True, copies=True),
     Configuration(3, coherence="host", limit_nbytes=32 << 10),
@@ -93,10 +94,9 @@ CONFIGURATIONS = [Configuration(n) for n in (1, 2, 3, 5, 8)] + [
 if os.environ.get("ALL_IMAGES"):  # alone, too; each number of members, both protocols, a limit and none
     CONFIGURATIONS += [
         Configuration(3, delayed=0, copies=True),
-        Configuration(3, delayed=1),
         Configuration(3, delayed=2),
         Configuration(1, apart=True),
-        Configuration(2, apart=True),
+        Configuration(3, apart=True),
         Configuration(3, verified=True),
         Configuration(3, coherence="host", copies=True),
         Configuration(3, seed=1),

@@ -90,7 +90,7 @@ def test_writes_of_all_lengths_leave_one_state_and_are_few_recordings(serve: Ser
 
 def test_what_is_staged_does_not_come_to_the_arena(serve: Serve) -> None:
     loop = Long(serve)
-    loop.until_replayed(lambda number: loop.some(number), 2)
+    loop.until_replayed(loop.some, 2)
     at = loop.client.offsets[loop.a]
     before = bytes(loop.client.arena[at : at + 4 * COUNT])
     moved = loop.client.session._memory.moved

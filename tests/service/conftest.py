@@ -45,7 +45,7 @@ def serve() -> Iterator[Serve]:
             polling = Polling()
             devices = open_members(MemberSettings(count=members, memory_nbytes=memory_nbytes), polling)
             for device in devices if apart else ():  # as a GPU: their memory is not the host's
-                device.capabilities = replace(device.capabilities, is_host_memory=False, maps_host=False)
+                device.capabilities = replace(device.capabilities, is_host_memory=False)
             recorder = None if profile is None else Recorder(profile, opening(devices, os.getpid(), split))
             client = WireClient(
                 devices,

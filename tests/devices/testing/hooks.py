@@ -60,7 +60,7 @@ def wrap(member: Device, number: int, what: str) -> Device:
             kind = replace(member.capabilities.kind, device_type=DeviceType.GPU)
             member.capabilities = replace(member.capabilities, has_linear_images=False, kind=kind)
         elif name == "apart":
-            member.capabilities = replace(member.capabilities, is_host_memory=False, maps_host=False)
+            member.capabilities = replace(member.capabilities, is_host_memory=False)
         elif int(of) != number:
             continue
         elif name == "pooled":
