@@ -72,7 +72,8 @@ class Write:
 
     ``written_ns``: 0, or when it began with that, untold, since nobody else knew the buffer: it is done.
     ``data``: the bytes, row by row, where they came with the record or were staged: the client is done.
-    ``staged_at``: where they are staged, until they are taken.
+    ``staged_at``: where they are staged, until they are taken.  ``is_mapped``: of these, the buffer was once
+    mapped for writing.
     ``unasked``, ``record``: see ``Read``.
     """
 
@@ -83,6 +84,7 @@ class Write:
     unasked: bool = False
     data: bytes = b""
     staged_at: int = 0
+    is_mapped: bool = False
     record: bytes = field(default=b"", compare=False)
 
     @property

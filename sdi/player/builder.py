@@ -23,7 +23,7 @@ from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.vmem.transfers import Transfer
 from sdi.wire.layout import layout
-from sdi.wire.records import COMMAND, HEADER, STAGING_NBYTES, STAGING_OFFSET
+from sdi.wire.records import COMMAND, HEADER
 from sdi.wire.records import Op as WireOp
 
 _PREFIX = layout(HEADER, COMMAND)
@@ -260,10 +260,8 @@ class Builder:
 
     def staged(self, buffer: VirtualBuffer, member: int, within: ByteRange, cause: str) -> bool:
         """A write anywhere in ``within``, of any length, from where it is staged to a member."""
-        memory, place = self._player.memory, self._place(buffer, member, within)
-        if place is None or not self._player.members[member].host(
-            memory.arena.view(STAGING_OFFSET, STAGING_NBYTES)
-        ):
+        place = self._place(buffer, member, within)
+        if place is None:
             return False
         op = c.PlayerOp(kind=c.OP_UPLOAD, lane=member, object=place.buffer, to=place.at)
         target = member_memory(member)

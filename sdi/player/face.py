@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -28,9 +29,10 @@ from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import HOST
 from sdi.vmem.memory import VirtualMemory
 from sdi.wire.layout import layout
-from sdi.wire.records import BODY
+from sdi.wire.records import BODY, STAGING_NBYTES, STAGING_OFFSET
 from sdi.wire.records import Op as WireOp
 
+_log = logging.getLogger("sdi.player")
 _NDRANGE = layout(BODY[WireOp.NDRANGE])
 _SEGMENTS_MAX = 1 << 14
 _RECORDINGS_MAX = 1 << 14
@@ -109,6 +111,7 @@ class Player:
         self.is_running = False
         self._poking = threading.Lock()
         self.on_drop: Callable[[], None] = lambda: None
+        self._reaches_staged: bool | None = None
         self._copies_at: memoryview | None = None
         self.keeper = Keeper(self)
 
@@ -412,6 +415,15 @@ class Player:
             except ClError:  # full: the launch, which was issued, is none the worse for it
                 return None
         return self._copies_at
+
+    def reaches_staged(self) -> bool:
+        """See ``RecordingTable``."""
+        if self._reaches_staged is None:
+            staging = self.memory.arena.view(STAGING_OFFSET, STAGING_NBYTES)
+            self._reaches_staged = all(member.host(staging) for member in self.members)
+            if not self._reaches_staged:
+                _log.warning("what is written goes to members by the arena: its front can't be page-locked")
+        return self._reaches_staged
 
     def has(self, key: tuple[object, ...]) -> bool:
         """See ``RecordingTable``."""

@@ -103,6 +103,10 @@ class RecordingTable(PlayerTables, Protocol):
         """Execute it from now on."""
         ...
 
+    def reaches_staged(self) -> bool:
+        """Whether all members copy from where writes' bytes are staged, without blocking."""
+        ...
+
     def copies_at(self) -> memoryview | None:
         """Where members' copies go that an attempt looks at: COPIES_MAX_NBYTES for each.  None: no room."""
         ...
@@ -122,6 +126,10 @@ class Keeper:
     def is_on(self) -> bool:
         """Whether anything is replayed."""
         return self._table.is_on
+
+    def brings(self, nbytes: int) -> bool:
+        """Whether members can get so many bytes of a write from where they are."""
+        return nbytes <= CARRIED_MAX_NBYTES or self._table.reaches_staged()
 
     def has_room(self) -> bool:
         """See ``Replayer``."""

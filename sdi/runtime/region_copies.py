@@ -295,6 +295,8 @@ class RegionCopies:
                 break
             wanted = self._wanted(source, from_, target, to, ends)
             waits = self._memory.placement.reserve(wanted, self._for)
+            if not waits and self._ends(source, from_, target, to) != ends:
+                continue  # making room for one has taken the other's
             if not waits:
                 ticket = self._issue(source, from_, target, to, ends)
                 if ticket is None:

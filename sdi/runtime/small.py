@@ -106,11 +106,14 @@ def run_to_write(memory: VirtualMemory, buffer: VirtualBuffer, over: Bytes) -> R
     return _run(memory, buffer, over, holder_of, lambda mask, holder: mask & ~ignored == 1 << holder)
 
 
-def run_to_bring(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) -> Run | None:
+def run_to_bring(
+    memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange, may_take: bool = True
+) -> Run | None:
     """Around ``over``, bytes that one member has, which has memory of its own, and no other; None likewise.
 
     It gets what is written at once, and the host no more: so writes of all lengths leave the same state.
-    What the host has of them too, up to multiples of a granule, it does not have any more.
+    What the host has of them too, up to multiples of a granule, it does not have any more, which the
+    directory says from now on; not ``may_take``: None.
     """
     directory, before = buffer.directory, buffer.directory.state()
     is_long = over.nbytes > STAGED_MAX_NBYTES
@@ -132,6 +135,8 @@ def run_to_bring(memory: VirtualMemory, buffer: VirtualBuffer, over: ByteRange) 
     if masks == {1 << holder}:
         run = _extent(buffer, over, around, lambda mask: mask == 1 << holder)
         return None if run is None else Run(run, holder, before, before)
+    if not may_take:
+        return None
     granule = write_granule(over.nbytes)
     start = max(around.start, over.start // granule * granule)
     near = ByteRange(start, min(-(-over.stop // granule) * granule, around.stop))

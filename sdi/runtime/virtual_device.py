@@ -306,11 +306,12 @@ class VirtualDevice:
         """Where lengths differ each time, those recordings are right that know none."""
         nbytes = len(command.data)
         is_alike, buffer.written_nbytes = buffer.written_nbytes == nbytes, nbytes
+        player = self.player
         if not self._may_keep(command):
             return None
         run = None
-        if command.rectangle.contiguous:
-            run = run_to_bring(self._memory, buffer, command.rectangle.bounds)
+        if command.rectangle.contiguous and player is not None and player.brings(nbytes):
+            run = run_to_bring(self._memory, buffer, command.rectangle.bounds, not command.is_mapped)
         if run is None and is_alike:
             run = run_to_write(self._memory, buffer, command.rectangle.over)
         return run

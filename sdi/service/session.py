@@ -123,7 +123,7 @@ class Session:
             in_arena=None if keeps_copies or not is_image else computes_in_arena(devices, split == "always"),
         )
         page.rest(self._memory.memories.together_most_nbytes)
-        page.stage(STAGED_MAX_NBYTES if brings_staged(devices) else STAGED_TWICE_MAX_NBYTES)
+        page.stage(STAGED_TWICE_MAX_NBYTES)
         self._memory.accounting.recorder = self._recorder = recorder
         self.counters = Counters(
             len(devices),
@@ -174,6 +174,8 @@ class Session:
             self.counters.records = self.player.records
             self._turns.poke = self.player.poke
             self.player.offer_ring()
+            if brings_staged(devices):
+                page.stage(STAGED_MAX_NBYTES)
         self._selector = selectors.PollSelector()  # which needs no descriptor: there may be few
         self._unparsed = bytearray()
         self._needed = _HEADER.size

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from sdi import limits
-from sdi.devices.page_locks import PAGE_LOCKS, PageLocks
+from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES, PageLocks
 from sdi.errors import ClError, Status
 from sdi.vmem.spill.file import SpillFile
 
@@ -39,6 +39,25 @@ def map_fixed(address: int, nbytes: int, descriptor: int) -> None:
     if _libc.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0) != address:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def _mapped(descriptor: int, nbytes: int) -> mmap.mmap:
+    """All of a file.  Raises OSError.
+
+    From the beginning of a slab on, so that the front of it can be locked in one piece, where the system maps
+    one below the other, as Linux does.
+    """
+    shared, nowhere = mmap.MAP_SHARED | limits.MAP_NORESERVE, mmap.MAP_PRIVATE | limits.MAP_NORESERVE
+    made = mmap.mmap(descriptor, nbytes, flags=shared)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(made))
+    if over := address % SLAB_NBYTES:
+        made.close()
+        flags = nowhere | mmap.MAP_ANONYMOUS | _MAP_FIXED_NOREPLACE
+        above = _libc.mmap(address + nbytes - over, over, 0, flags, -1, 0)
+        made = mmap.mmap(descriptor, nbytes, flags=shared)
+        if above != _MAP_FAILED:
+            _libc.munmap(above, over)
+    return made
 
 
 def _window_of(nbytes: int) -> type[ctypes.Array[ctypes.c_char]]:
@@ -75,7 +94,7 @@ class Arena:
         try:
             os.fchmod(self.fd, 0o600)  # made with 0777: nobody else, should its descriptor be found in /proc
             os.ftruncate(self.fd, nbytes)
-            self._map = mmap.mmap(self.fd, nbytes, flags=mmap.MAP_SHARED | limits.MAP_NORESERVE)
+            self._map = _mapped(self.fd, nbytes)
         except OSError:
             os.close(self.fd)
             raise

@@ -31,7 +31,8 @@ whose bytes could be read when it was enqueued *carries* them in its record wher
 them *staged*: the client has put them into the arena's staging memory, at ``staged_at``.  The service takes
 them when it comes to the record, in the order of records, and counts them in ``taken_nbytes``, then or, where
 it keeps many or members take them from there, when the command is over; where all are taken the client begins
-at the front again.
+at the front again.  Of both ``is_mapped`` says whether the buffer was ever mapped for writing: then the
+application may just be storing beside them, into the arena.
 
 Output.  Launches of kernels whose table says PRINTS end like transfers: the service sends a PRINTED notice
 with everything that kernels have printed so far, the completion thread writes it to the application's
@@ -189,7 +190,7 @@ class Op(IntEnum):
     WRITE = (
         32,
         "u64 buffer; u64 offset; u64 region[3]; u64 row_pitch; u64 slice_pitch; u32 blocking; u32 unasked;"
-        " u64 written_ns; u64 carried_nbytes; u64 staged_at",
+        " u64 written_ns; u32 carried_nbytes; u32 is_mapped; u64 staged_at",
     )
     # member: see Devices; it has the target then
     COPY = (

@@ -71,6 +71,18 @@ def run(ctx: cl.Context, queue: cl.CommandQueue) -> Outputs:
     unmap(queue, first)
     unmap(queue, second)
     same(outputs["twice"], np.concatenate([data, data[300:400]]), "mapped twice")
+
+    for number in range(4):  # what is written elsewhere leaves alone what the application is storing
+        double(queue, (n,), (32,), device)
+        data *= 2
+        unmap(queue, mapped(queue, device, READ, 0, n))
+        view = mapped(queue, device, READ | WRITE, 0, 100)
+        view[:] = number
+        cl.enqueue_copy(queue, device, np.full(50, number + 7, np.int32), dst_offset=4 * 300)
+        unmap(queue, mapped(queue, device, READ | WRITE, 500, 50))
+        unmap(queue, view)
+        data[:100], data[300:350] = number, number + 7
+        same(to_host(queue, device, data), data, "written beside what is mapped")
     outputs["data"] = to_host(queue, device, data)
     same(outputs["data"], data, "data")
     return outputs

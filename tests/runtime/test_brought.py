@@ -180,6 +180,36 @@ def test_only_what_one_member_has_is_brought_to_it(serve: Serve) -> None:
     assert run_to_bring(memory, memory.buffer(near.a), ByteRange(4, 20)) is None
 
 
+def test_nothing_beside_is_taken_from_the_host_where_the_application_may_be_storing(serve: Serve) -> None:
+    """It has mapped that."""
+    loop = Loop(serve(1, plays=True, apart=True))
+    loop.settle()
+    memory = loop.client.session._memory
+    buffer = memory.buffer(loop.a)
+    assert run_to_bring(memory, buffer, ByteRange(4, 20), may_take=False) is not None
+    buffer.directory.copied(HOST, ByteRange(0, 64))
+    state = buffer.directory.state()
+    assert run_to_bring(memory, buffer, ByteRange(4, 20), may_take=False) is None
+    assert buffer.directory.state() is state
+
+
+@pytest.mark.logs("front can't be page-locked")
+def test_where_staged_bytes_can_not_be_reached_they_go_by_the_arena(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = Long(serve)
+    (native,) = loop.player.members
+    monkeypatch.setattr(type(native), "host", lambda *_: False)
+    for number in range(5):
+        loop.some(number)
+    loop.put(np.full(5000, 9, np.int32), 0)
+    loop.client.finish()
+    at = loop.client.offsets[loop.a]
+    assert bytes(loop.client.arena[at : at + 4]) == loop.truth[0][:1].tobytes()
+    loop.check()
+    assert caplog.text.count("can't be page-locked") == 1
+
+
 def test_the_profile_says_how_much_came_with_each(serve: Serve, tmp_path: Path) -> None:
     loop = Long(serve, profile=tmp_path)
     sent = sum(loop.some(number) for number in range(40))

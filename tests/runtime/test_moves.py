@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
 
+from sdi.devices.ticket import Ticket
 from sdi.wire.records import Op
 from tests.service.conftest import Serve
 from tests.service.wire_client import WireClient
@@ -257,3 +259,35 @@ def test_a_launch_of_one_member_goes_where_its_results_are_fetched_each_time(
     assert moved == [*fetched, {(2, 1): 4 * reads}, *[{}] * (5 - away)]
     assert session.client.read(sums, 64) == expected.tobytes()
     assert session.client.read(out, 4 * writes) == values.tobytes()
+
+
+def test_a_copy_finds_bytes_for_which_it_makes_room_itself(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member has no room for the copy's target beside all of its source, which goes at once."""
+    client = serve(1, "auto", memory_nbytes=1 << 18)
+    (member,), copy = client.session._memory.devices, client.session._memory.devices[0].copy
+
+    def copy_at_once(*arguments: Any) -> tuple[Ticket, Ticket]:
+        tickets = copy(*arguments)
+        while not all(ticket.done for ticket in tickets):
+            client.session.polling.poll()
+        return tickets
+
+    monkeypatch.setattr(member, "copy", copy_at_once)
+    source = "kernel void bump(global int *a) { int i = get_global_id(0); a[i] = a[i] * 3 + 1; }"
+    build, status, _ = client.build(source)
+    assert status == 0
+    for number in range(12):
+        count = 1 << 16
+        large = client.buffer(np.full(count, number, np.int32).tobytes())
+        small = client.buffer(np.full(1 << 12, 5, np.int32).tobytes())
+        client.launch(build, [(large, 0)], [count], [64])
+        client.finish()
+        over = {"source_offset": 4000, "target_offset": 400, "region": [4 * 1723, 1, 1]}
+        client.command(Op.COPY, source=large, target=small, **over)
+        found = np.frombuffer(client.read(small, 1 << 14), np.int32)
+        np.testing.assert_array_equal(found[100:1823], 3 * number + 1)
+        assert (found[:100] == 5).all() and (found[1823:] == 5).all()
+        for buffer in (large, small):
+            client.send(Op.RELEASE_BUFFER, buffer)

@@ -118,8 +118,10 @@ def kinds(stream: Stream) -> set[str]:
             found.add(f"{op.name} of a rectangle")
         if op is Op.COPY and max(fields[11:13]) > 1:
             found.add("COPY of a rectangle")
-        if op is Op.WRITE and (fields[-1] or fields[-2]):
-            found.add("WRITE of staged bytes" if fields[-1] else "WRITE with its bytes")
+        if op is Op.WRITE and field_of(op, fields, "staged_at"):
+            found.add("WRITE of staged bytes")
+        if op is Op.WRITE and field_of(op, fields, "carried_nbytes"):
+            found.add("WRITE with its bytes")
         if op is Op.FILL and field_of(op, fields, "data_type"):
             found.add("FILL of an image")
         if op is Op.NDRANGE:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from sdi.devices.page_locks import SLAB_NBYTES, PageLocks
 from sdi.errors import ClError
 from sdi.vmem import arena as arenas
 from sdi.vmem.arena import PAGE_NBYTES, Arena
-from sdi.wire.records import SHARED_ADDRESSES
+from sdi.wire.records import HEAP_OFFSET, SHARED_ADDRESSES, STAGING_NBYTES, STAGING_OFFSET
 
 HEAP, NBYTES = 4 * PAGE_NBYTES, 64 * PAGE_NBYTES
 
@@ -114,3 +116,22 @@ def test_windows_are_at_different_addresses_and_leave_these_when_nobody_has_any_
     for each in again:
         each.close()
         each.__dict__.clear()
+
+
+@pytest.mark.parametrize("pages", [0, 1, 1000, 5000, 16383])
+def test_the_front_of_it_can_be_locked_in_one_piece(pages: int) -> None:
+    """Wherever the system would put it, and whatever of the heap was locked before."""
+    above = mmap.mmap(-1, max(1, pages) * PAGE_NBYTES)
+    locks = PageLocks()
+    runs: list[tuple[int, int]] = []
+    locks.use((lambda address, nbytes: runs.append((address, nbytes)), lambda _: None))
+    arena = Arena(1 << 40, HEAP_OFFSET, locks, copied_offset=STAGING_OFFSET)
+    assert arena.address % SLAB_NBYTES == 0
+    with locks.copying(arena.view(HEAP_OFFSET, PAGE_NBYTES)):
+        pass
+    staging = arena.view(STAGING_OFFSET, STAGING_NBYTES)
+    locks.lock(staging)
+    assert [(part.stop, part.is_locked) for part in locks.parts(staging)] == [(STAGING_NBYTES, True)]
+    assert len(runs) == 1
+    arena.close()
+    above.close()

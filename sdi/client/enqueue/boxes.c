@@ -189,5 +189,5 @@ void sdi_copy_packed(const struct sdi_transfer *transfer, char *packed)
     else if (transfer->to_arena)
         copy_run(packed, transfer->host, transfer->total);
     else
-        copy_run(transfer->host, packed, transfer->total);
+        memcpy(transfer->host, packed, transfer->total);
 }

@@ -144,6 +144,8 @@ static cl_int send_command(struct sdi_record *record, struct sdi_command *comman
         ((struct sdi_rec_write *)record->at)->written_ns = command->there_ns;
         sdi_copy_box(command->early);
     }
+    if (command->quiet)
+        ((struct sdi_rec_write *)record->at)->is_mapped = command->quiet->was_mapped;
     cl_int status = is_over && !sdi_has_staged_much() ? sdi_send_quietly(record->at, nbytes) : sdi_send(record->at, nbytes);
     if (!status) {
         if (command->holds)

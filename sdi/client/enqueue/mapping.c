@@ -64,6 +64,7 @@ static cl_int add_mapping(cl_command_queue queue, cl_mem buffer, char *pointer, 
         mapping->next = buffer->mappings;
         buffer->mappings = mapping;
         buffer->num_mappings++;
+        buffer->root->was_mapped |= (flags & FOR_WRITING) != 0;
     }
     sdi_unlock();
     if (status)

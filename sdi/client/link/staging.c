@@ -10,11 +10,13 @@ enum { NAP_NS = 20000, PATIENCE_NS = 10000000, FEW_NBYTES = 1 << 20 };
 
 static uint64_t put_nbytes; /* handed out since the service was started */
 static size_t used;         /* since all was taken */
+static uint64_t no_room_at; /* so much was taken when somebody waited in vain, + 1 */
 
 static void forget(void)
 {
     put_nbytes = 0;
     used = 0;
+    no_room_at = 0;
 }
 
 SDI_AT_FORK(forget)
@@ -44,10 +46,14 @@ char *sdi_stage(size_t nbytes)
             put_nbytes += nbytes;
             break;
         }
-        const uint64_t now = sdi_now_ns();
+        const uint64_t now = sdi_now_ns(), taken = __atomic_load_n(&sdi_session.header->taken_nbytes, __ATOMIC_RELAXED);
         since = since ? since : now;
-        if (now - since > PATIENCE_NS)
+        if (no_room_at == taken + 1)
             break;
+        if (now - since > PATIENCE_NS) {
+            no_room_at = taken + 1;
+            break;
+        }
         sdi_unlock();
         sdi_speak_up();
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);

@@ -59,6 +59,7 @@ struct sdi_buffer {
     uint8_t *touched;              /* root: one per piece whose pages exist in this process; or NULL */
     uint64_t quiet_id, quiet_queue; /* root: the last write whose bytes went with its record or were staged, and that its
                                     * queue, by id, does not wait for; client lock */
+    bool was_mapped;               /* root: it or a part of it, for writing; client lock */
     bool is_unnamed;               /* root: atomic; no command but early writes has named it: more may be written early */
     struct sdi_mapping *mappings;
     uint32_t num_mappings;
