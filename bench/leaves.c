@@ -101,7 +101,9 @@ int main(int num_arguments, char **arguments)
         double all[ROUNDS], writes[ROUNDS], launch[ROUNDS], sum = 0;
         for (int round = 0; round < rounds; round++) {
             const int count = most - round * 37 % (most / 2);
+#ifdef _OPENMP
 #pragma omp parallel for schedule(static)
+#endif
             for (int i = 0; i < count; i++) {
                 gathered[0][i] = whole[0][rows[i]];
                 gathered[1][i] = whole[1][rows[i]];

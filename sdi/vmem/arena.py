@@ -54,9 +54,11 @@ def _mapped(descriptor: int, nbytes: int) -> mmap.mmap:
         made.close()
         flags = nowhere | mmap.MAP_ANONYMOUS | _MAP_FIXED_NOREPLACE
         above = _libc.mmap(address + nbytes - over, over, 0, flags, -1, 0)
-        made = mmap.mmap(descriptor, nbytes, flags=shared)
-        if above != _MAP_FAILED:
-            _libc.munmap(above, over)
+        try:
+            made = mmap.mmap(descriptor, nbytes, flags=shared)
+        finally:
+            if above != _MAP_FAILED:
+                _libc.munmap(above, over)
     return made
 
 
