@@ -105,6 +105,7 @@ class VirtualDevice:
         facts = [device.capabilities for device in memory.devices]
         copies_itself = memory.transfers.links.is_far or any(each.is_host_memory for each in facts)
         self._read_max_nbytes = READ_MAX_NBYTES if copies_itself else LARGE_MAX_NBYTES
+        self._has_own_memory = not all(each.is_host_memory for each in facts)
         self._reads = Reads(memory, launcher)
         self.player: Keeper | None = None
         self._is_host_only = all(device.capabilities.kind.is_host_processor for device in memory.devices)
@@ -307,10 +308,10 @@ class VirtualDevice:
         nbytes = len(command.data)
         is_alike, buffer.written_nbytes = buffer.written_nbytes == nbytes, nbytes
         player = self.player
-        if not self._may_keep(command):
+        if player is None or not self._may_keep(command):
             return None
         run = None
-        if command.rectangle.contiguous and player is not None and player.brings(nbytes):
+        if self._has_own_memory and command.rectangle.contiguous and player.brings(nbytes):
             run = run_to_bring(self._memory, buffer, command.rectangle.bounds, not command.is_mapped)
         if run is None and is_alike:
             run = run_to_write(self._memory, buffer, command.rectangle.over)

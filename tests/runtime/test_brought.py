@@ -193,6 +193,29 @@ def test_nothing_beside_is_taken_from_the_host_where_the_application_may_be_stor
     assert buffer.directory.state() is state
 
 
+def test_what_was_recorded_before_a_buffer_was_mapped_is_not_replayed_afterwards(serve: Serve) -> None:
+    """It would take from the host what lies beside the write."""
+    loop = Long(serve)
+    memory = loop.client.session._memory
+    beside = ByteRange(20_000, 20_064)
+
+    def is_taken(number: int, is_mapped: int) -> bool:
+        loop.check()  # the host has all of it
+        values = np.full(5000, number, np.int32)
+        loop.truth[0][:5000] = values
+        loop.client.stage(loop.a, values.tobytes(), is_mapped=is_mapped)
+        loop.client.finish()
+        held = list(memory.buffer(loop.a).directory.holders(beside))
+        return not any(mask >> HOST & 1 for _, mask, _ in held)
+
+    assert all(is_taken(number, 0) for number in range(1, 8))
+    played = loop.player.records()["WRITE"]["played"]
+    assert is_taken(8, 0)
+    assert loop.player.records()["WRITE"]["played"] == played + 1
+    assert not any(is_taken(number, 1) for number in range(9, 15))
+    loop.check()
+
+
 @pytest.mark.logs("front can't be page-locked")
 def test_where_staged_bytes_can_not_be_reached_they_go_by_the_arena(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
