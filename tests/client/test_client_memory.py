@@ -245,6 +245,7 @@ def writes_are_copied_later_where_nothing_more_can_be_staged_for_long(cl: Cl) ->
     for buffer, part in zip(buffers, parts, strict=True):
         assert cl.read(queue, buffer, len(part)) == part
     cl.check(cl.clEnqueueFillBuffer(queue, buffers[0], byref(c_int32()), 4, 0, 4, 0, None, None))
+    cl.check(cl.clFinish(queue))  # or the next write finds no more taken than the last one, and does not wait
     cl.write(queue, buffers[1], parts[0])
     assert cl.read(queue, buffers[1], len(parts[0])) == parts[0]
     assert [r["staged_at"] > 0 for r in cl.records("WRITE")] == [*[True] * fitting, False, False, True]
