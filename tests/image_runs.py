@@ -156,13 +156,20 @@ def _processes(mark: str) -> Iterator[tuple[int, str]]:
             os.close(descriptor)
 
 
-def ask_services(mark: str) -> None:
-    """Have the services of this run write to stderr where their threads stand."""
+def ask_services(mark: str, writes_s: float = WRITES_S) -> None:
+    """Have the services of this run write to stderr where their threads stand, each for so long."""
     for descriptor, name in _processes(mark):
         if " sdi.service.main " in name:
             with suppress(OSError):
                 signal.pidfd_send_signal(descriptor, signal.SIGRTMIN)
-                select.select([descriptor], [], [], WRITES_S)  # it does not end by it
+                select.select([descriptor], [], [], writes_s)  # it does not end by it
+
+
+def calls_of_threads() -> Iterator[str]:
+    """By thread of this process, the system call that it waits in: its number and arguments, and where it is."""
+    for folder in sorted(Path("/proc/self/task").iterdir()):
+        with suppress(OSError):
+            yield f"{folder.name} {(folder / 'comm').read_text().strip()}: {(folder / 'syscall').read_text().strip()}"
 
 
 def end_after(limit_s: float) -> Callable[[], None]:
@@ -174,6 +181,7 @@ def end_after(limit_s: float) -> Callable[[], None]:
     def end() -> None:
         ask_services(os.environ.get(MARK, ""))
         faulthandler.dump_traceback()
+        print(*calls_of_threads(), sep="\n", file=sys.stderr, flush=True)
         os._exit(1)
 
     timer = threading.Timer(limit_s, end)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from sdi.appends import COPIES_MAX_NBYTES
-from sdi.cells import Cells
+from sdi.cells import CELL_TAKEN, Cells
 from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
 from sdi.devices.native import DriverKind, NativeLane, NativeMember
@@ -259,6 +259,16 @@ class Player:
         kinds = [f"{op} {', '.join(f'{w} {n}' for w, n in whys.items())}" for op, whys in records.items()]
         way = _WAYS[quick.sdi_player_way(self._handle)]
         return f"{len(self._recorded)} recordings, {looks} looks, {naps} naps{way}; {'; '.join(kinds)}"
+
+    def under_way(self) -> list[str]:
+        """A line for each command in flight, and what it knows of the stream of records.  Not while it runs."""
+        found = [
+            f"command {told.id}: stage {told.stage}, not done on lanes {told.lanes:#x}, status {told.status}"
+            for told in self.in_flight()
+        ]
+        unread = "records are unread" if self.is_told() else "all records are read"
+        on = "" if self.is_on else ", stopped"
+        return [*found, f"{self.cells.at[CELL_TAKEN]} records taken, {unread}{on}", self.summary()]
 
     # -- what happened --------------------------------------------------------------------------------
 

@@ -252,6 +252,10 @@ class SchedulerCore:
         """Events that somebody may name."""
         return len(self._nodes)
 
+    def unfinished(self) -> list[CommandNode]:
+        """Commands, and events that the application has not set."""
+        return [node for node in self._nodes.values() if node.stage is not Stage.FINISHED]
+
     def has_user_events(self) -> bool:
         """Whether commands may wait for events that the application sets."""
         return bool(self._unissued) and self._num_unset > 0

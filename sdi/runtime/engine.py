@@ -98,6 +98,20 @@ class Engine:
         is_free = self._held is None and self._failure is None and not self._behind and not self._deferred
         return is_free and self.core.is_settled()
 
+    def under_way(self) -> list[str]:
+        """A line for each command that is not over, and for what is held back."""
+        found = []
+        for node in self.core.unfinished():
+            what = "user event" if node.command is None else described(node.command)[0]
+            missing = f"{node.unissued} to be issued and {node.incomplete} to end before it"
+            own = "done" if node.work_done else "not done"
+            copied = ", the application copies" if node.id in self._transfers else ""
+            found.append(f"{what} {node.id}: {node.stage.name.lower()}, {missing}, its work {own}{copied}")
+        held = {"waits for memory": self._held, "a failure is looked into": self._failure}
+        found += [what for what, node in held.items() if node is not None]
+        counts = {"behind that": len(self._behind), "put off": len(self._deferred)}
+        return found + [f"{number} {what}" for what, number in counts.items() if number]
+
     def awaits_client(self) -> bool:
         """Whether something under way needs the client, which says so in a record to come."""
         return bool(self._transfers) or self.core.has_user_events()

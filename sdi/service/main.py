@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from sdi import cache, limits, whole_file
 from sdi.errors import Status
 from sdi.service.room import ArenaRoom, room_of
+from sdi.service.standing import tell_at_signal
 from sdi.service.watch import ClientGone, Watch
 from sdi.settings import Settings, SettingsError, without_effect
 
@@ -98,6 +99,7 @@ def main(arguments: list[str]) -> int:
     if session is None:
         return 1
     session.page.tell_signals()
+    tell_at_signal(session)
     # What is there now stays: to look through it for cycles, over and over, takes a tenth of a launch.
     gc.freeze()
     gc.enable()

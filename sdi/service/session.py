@@ -189,6 +189,12 @@ class Session:
     def _copied(self, command_id: int, status: int) -> None:
         self.post(lambda: self._engine.transfer_done(command_id, status))
 
+    def under_way(self) -> list[str]:
+        """What Python has under way, a line each: commands, and who has something to do."""
+        busy = [each.capabilities.name for each in self._devices if each.native and not each.native.is_idle()]
+        busy += ["the host"] * (not self._memory.host.is_idle())
+        return [*self._engine.under_way(), f"busy: {', '.join(busy) or 'nobody'}"]
+
     # -- the loop -------------------------------------------------------------------------------------
 
     def run(self) -> None:

@@ -17,6 +17,8 @@ from sdi.wire.records import (
     MAGIC,
     NUM_SLOTS,
     PROTOCOL_VERSION,
+    RING,
+    RING_OFFSET,
     SLOT,
     SLOT_NBYTES,
     SLOTS_OFFSET,
@@ -61,6 +63,7 @@ class StatusPage:
         self._address = ctypes.c_void_p(arena.address + _EPOCH_OFFSET)
         self._ended_address = ctypes.c_void_p(arena.address + _ENDED_OFFSET)
         self._number = _FUTEX_NUMBERS[platform.machine()]
+        self._ring = arena.view(RING_OFFSET, 4096).cast("I")
         self._dirty = False
 
     def rest(self, nbytes: int) -> None:
@@ -79,6 +82,11 @@ class StatusPage:
         """The client knows what signal ends this process from now on, which serves nobody else."""
         with suppress(OSError, AttributeError):  # it goes without; ``service/watch.py`` warns
             ctypes.CDLL(str(LIBRARY)).sdi_tell_signals(self._ended_address)
+
+    def standing(self) -> str:
+        """How often its waiters were woken, and whether the service has said that it sleeps."""
+        asleep = ", asleep" * bool(self._ring[offset_of(RING, "asleep") // 4])
+        return f"epoch {self._epochs[_EPOCH_OFFSET // 4]}{asleep}"
 
     def submitted(self, slot: int, now_ns: int) -> None:
         """The command is on its way.  Nobody waits for that, so nobody is woken."""
