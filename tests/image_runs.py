@@ -166,10 +166,11 @@ def ask_services(mark: str, writes_s: float = WRITES_S) -> None:
 
 
 def calls_of_threads() -> Iterator[str]:
-    """By thread of this process, the system call that it waits in: its number and arguments, and where it is."""
+    """By thread of this process, the system call that it waits in: its number, arguments, and where it is."""
     for folder in sorted(Path("/proc/self/task").iterdir()):
         with suppress(OSError):
-            yield f"{folder.name} {(folder / 'comm').read_text().strip()}: {(folder / 'syscall').read_text().strip()}"
+            name, call = ((folder / each).read_text().strip() for each in ("comm", "syscall"))
+            yield f"{folder.name} {name}: {call}"
 
 
 def end_after(limit_s: float) -> Callable[[], None]:

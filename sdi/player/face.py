@@ -261,7 +261,7 @@ class Player:
         return f"{len(self._recorded)} recordings, {looks} looks, {naps} naps{way}; {'; '.join(kinds)}"
 
     def under_way(self) -> list[str]:
-        """A line for each command in flight, and what it knows of the stream of records.  Not while it runs."""
+        """Each command in flight, and what it knows of the stream of records.  Not while it runs."""
         found = [
             f"command {told.id}: stage {told.stage}, not done on lanes {told.lanes:#x}, status {told.status}"
             for told in self.in_flight()

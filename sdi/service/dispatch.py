@@ -202,12 +202,6 @@ class Dispatcher:
             case Op.REUSE_BUFFER:
                 memory.reuse(record_id, bool(asked("flags") & _HAS_BYTES))
                 memory.buffer(record_id).is_outside = bool(asked("flags") & _USE_HOST_PTR)
-            case Op.HOST_POINTERS:
-                events = memory.accounting.events
-                events.host_compared_nbytes += asked("compared_nbytes")
-                events.host_copied_nbytes += asked("copied_nbytes")
-                events.host_faults += asked("num_faults")
-                events.host_faults_ns += asked("faults_ns")
             case Op.REACH:
                 if memory.reaches.tell(record_id, memory.known(entry.reached)) and self._player is not None:
                     self._player.changed()

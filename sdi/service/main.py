@@ -263,6 +263,7 @@ def _spill(settings: Settings, devices: Sequence[Device]) -> Spill | None:
 def write_end(session: Session, settings: Settings) -> None:
     """Write what there is to write when the application has gone."""
     session.end_profile()
+    session.count()
     _write_counters(session.counters, settings.stats, finished=True)
     if settings.stats is None and settings.explain:
         for each in _explained(session.counters).values():

@@ -74,7 +74,7 @@ def _arguments(kernel: Kernel) -> Iterable[bytes]:
             len(name),
             len(type_name),
             int(argument.holds_pointers),
-            0,
+            int(argument.writes or argument.atomic),
         )
         yield padded(name)
         yield padded(type_name)

@@ -261,6 +261,11 @@ class Session:
         if self._arena.file is not None:
             self._arena.file.end()
 
+    def count(self) -> None:
+        """Have the counters tell what the client counts by itself."""
+        for name, value in self.page.counted().items():
+            setattr(self._memory.accounting.events, name, value)
+
     def end_profile(self) -> None:
         """Write the rest of the profile, if there is one."""
         if self._recorder is not None:

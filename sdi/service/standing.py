@@ -28,7 +28,7 @@ def tell_at_signal(session: Session) -> None:
 
 
 def standing(session: Session) -> list[str]:
-    """A line each: the session, what Python has under way, what the player has, members and host, the page."""
+    """A line each: the session, what Python and the player have under way, the page."""
     player, open_ = session.player, "open" if session.is_open else "closed"
     lines = [f"session: {open_}, {'behind' if session.is_behind else 'nothing posted'}"]
     lines += [f"engine: {each}" for each in session.under_way()]

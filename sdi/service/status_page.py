@@ -34,6 +34,7 @@ _ENDED_OFFSET = offset_of(ARENA_HEADER, "ended")
 _RESTING_OFFSET = offset_of(ARENA_HEADER, "resting_nbytes")
 _STAGED_OFFSET = offset_of(ARENA_HEADER, "staged_nbytes")
 _TAKEN = offset_of(ARENA_HEADER, "taken_nbytes") // 8
+_COUNTED = ("host_compared_nbytes", "host_copied_nbytes", "host_faults", "host_faults_ns")
 _WORDS, _STATUSES = SLOT_NBYTES // 8, SLOT_NBYTES // 4
 _READY, _SUBMITTED, _STARTED, _ENDED, _PACKED_AT = (
     offset_of(SLOT, name) // 8
@@ -52,13 +53,13 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        values = (MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5, cores(), 0)
+        values = (MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5, cores(), *(0,) * 5)
         layout(ARENA_HEADER).pack_into(arena.bytes, 0, *values)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
         self._statuses = slots.cast("i")
         self._epochs = arena.view(0, 64).cast("I")
-        self._taken = arena.view(0, 64).cast("Q")
+        self._taken = arena.view(0, 128).cast("Q")
         self._staging = arena.view(STAGING_OFFSET, STAGING_NBYTES)
         self._address = ctypes.c_void_p(arena.address + _EPOCH_OFFSET)
         self._ended_address = ctypes.c_void_p(arena.address + _ENDED_OFFSET)
@@ -82,6 +83,10 @@ class StatusPage:
         """The client knows what signal ends this process from now on, which serves nobody else."""
         with suppress(OSError, AttributeError):  # it goes without; ``service/watch.py`` warns
             ctypes.CDLL(str(LIBRARY)).sdi_tell_signals(self._ended_address)
+
+    def counted(self) -> dict[str, int]:
+        """What the client did with memory of the application that buffers use, by names of ``Events``."""
+        return {name: self._taken[offset_of(ARENA_HEADER, name) // 8] for name in _COUNTED}
 
     def standing(self) -> str:
         """How often its waiters were woken, and whether the service has said that it sleeps."""

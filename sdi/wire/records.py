@@ -62,7 +62,7 @@ from sdi.wire.arguments import (
 )
 from sdi.wire.layout import Fields, fields, layout, numbered
 
-PROTOCOL_VERSION = 18
+PROTOCOL_VERSION = 19
 MAGIC = 0x53444941_52454E41
 
 ARENA_NBYTES = 1 << 40
@@ -153,8 +153,6 @@ class Op(IntEnum):
     # a recycled buffer, whose slot said 0, is in use again, with its old id and its old place; flags as of
     # CREATE_BUFFER
     REUSE_BUFFER = 24, "u64 flags"
-    # what the client looked at and copied of memory of the application that buffers use, since it last said
-    HOST_POINTERS = 25, "u64 compared_nbytes; u64 copied_nbytes; u64 num_faults; u64 faults_ns"
     # what clGetKernelSubGroupInfo is asked: param, and the first num_given numbers that come with it
     # reply payload: num_answers numbers of 8 bytes
     SUB_GROUPS = (
@@ -260,6 +258,7 @@ BUILD_REPLY = fields("u32 log_nbytes; u32 num_kernels; u64 object_nbytes; u32 nu
 # followed by WORK_GROUP_ENTRY for each device; name, attributes, each padded to 8; then ARGUMENT_ENTRY for
 # each argument, each followed by name and type name, each padded to 8.  No terminators.  ``address``,
 # ``access``, ``type``: what clGetKernelArgInfo answers (CL_KERNEL_ARG_ADDRESS_... and so on).
+# ``is_written``: whether the kernel may write through it, as far as anybody can tell.
 KERNEL_ENTRY = fields(
     "u32 name_nbytes; u32 attributes_nbytes; u32 num_args; u32 prints; u64 required_size[3];"
     " u32 follows_pointers; u32 reserved"
@@ -270,7 +269,7 @@ WORK_GROUP_ENTRY = fields(
 )
 ARGUMENT_ENTRY = fields(
     "u32 kind; u32 nbytes; u32 address; u32 access; u64 type; u32 name_nbytes; u32 type_nbytes;"
-    " u32 holds_pointers; u32 reserved"
+    " u32 holds_pointers; u32 is_written"
 )
 
 # Facts that are no answers of clGetDeviceInfo.
@@ -294,12 +293,15 @@ FORMAT_ENTRY = fields("u32 order; u32 data_type; u32 uses; u32 reserved")
 
 ARENA_HEADER = fields(
     "u64 magic; u32 version; u32 epoch; u64 arena_nbytes; u32 waiters; u32 has_ring; u64 taken_nbytes;"
-    " u64 resting_nbytes; u32 ended; u32 cores; u64 staged_nbytes"
+    " u64 resting_nbytes; u32 ended; u32 cores; u64 staged_nbytes; u64 host_compared_nbytes;"
+    " u64 host_copied_nbytes; u64 host_faults; u64 host_faults_ns"
 )
 """``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command is
 under way nothing is done with the bytes of buffers of at most this size in the arena.  ``ended``: the signal
 that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet.  ``cores``: that the service may use.
-``staged_nbytes``: so many of a write are staged at most."""
+``staged_nbytes``: so many of a write are staged at most.  The rest counts what the client did: what it looked
+at and copied of memory of the application that buffers use; page faults of the application there that it
+answered, and the time that this took."""
 SHIFT_NBYTES = 256
 """A new buffer's ``shift``, of which this is a part: how far behind a page's beginning it may begin."""
 ENDED_BY_ITSELF = 1 << 16

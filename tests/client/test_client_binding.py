@@ -14,10 +14,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sdi.wire.api import ENTRIES
+from sdi.wire.layout import offset_of
+from sdi.wire.records import ARENA_HEADER
 
 Program = Callable[["Cl"], None]
 
@@ -252,6 +254,13 @@ class Cl:
         return [r for r in found if r["op"] in ops or not ops]
 
     @staticmethod
+    def counted(name: str) -> int:
+        """A count of the header of the memory that this process and its service share."""
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        (begin, *_), *_ = (line.split("-") for line in maps if " 00000000 " in line and "sdi-fake" in line)
+        return ctypes.c_uint64.from_address(int(begin, 16) + offset_of(ARENA_HEADER, name)).value
+
+    @staticmethod
     def starts() -> list[dict]:
         """What every service that was started found in its process."""
         return [r["start"] for r in Cl.lines() if "start" in r]
@@ -270,6 +279,17 @@ def until(condition: Callable[[], bool]) -> None:
     """Look again until it is true; the run's time limit is the limit."""
     while not condition():
         time.sleep(0)
+
+
+def asks_the_kernel() -> Iterator[int]:
+    """The descriptors by which the client asks which pages were written."""
+    for each in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(each)
+        except FileNotFoundError:
+            continue
+        if "userfaultfd" in target or target.endswith("/pagemap"):
+            yield int(each.name)
 
 
 def main() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 import threading
 from collections.abc import Callable
 from ctypes import c_int32, c_void_p
+from pathlib import Path
 
 from tests.client.test_client_binding import (
     COMPLETE,
@@ -20,11 +23,13 @@ from tests.client.test_client_binding import (
     USE_HOST_PTR,
     WRITE,
     Cl,
+    asks_the_kernel,
 )
 
 SOURCE = """
 kernel void add(global int *data, int term) {}
 kernel void look(global const int *data, global int *other) {}
+kernel void glance(global int *unwritten, global int *other) {}
 kernel void hold(global int *data) {}
 kernel void let_go(int nothing) {}
 kernel void withhold(int nothing) {}
@@ -85,10 +90,9 @@ def both_sides_see_one_memory(cl: Cl) -> None:
     cl.check(cl.clFinish(shared.queue))
     assert unasked(cl, "WRITE") == [(4096, 8192), (16384, 4096)], "whole pages in few runs"
     assert [memory[i] for i in (0, PAGE, 2 * PAGE, 5 * PAGE - 1)] == [6, 101, 101, 101]
-    other = cl.buffer(shared.context, 4 * NUM)  # answered after what was said before
-    told = cl.records("HOST_POINTERS")
-    assert sum(r["compared_nbytes"] for r in told) == 4 * 4 * NUM
-    assert sum(r["copied_nbytes"] for r in told) == 2 * 4 * NUM + 3 * 4096
+    other = cl.buffer(shared.context, 4 * NUM)
+    assert cl.counted("host_compared_nbytes") == 4 * 4 * NUM
+    assert cl.counted("host_copied_nbytes") == 2 * 4 * NUM + 3 * 4096
     # Other commands: of the buffer, of a part of it.
     memory[3] = -3
     cl.check(cl.clEnqueueCopyBuffer(shared.queue, shared.buffer, other, 0, 0, 4096, 0, None, None))
@@ -284,6 +288,122 @@ def what_kernels_only_read_is_not_read_back(cl: Cl) -> None:
     assert unasked(cl, "READ") == []
 
 
+def what_a_kernel_does_not_write_is_not_read_back(cl: Cl) -> None:
+    """Whatever its argument is declared as."""
+    shared = Shared(cl)
+    other = (Int * PAGE)()
+    glance = cl.kernel(cl.program(shared.context, SOURCE), "glance")
+    written = cl.buffer(shared.context, 4 * PAGE, USE_HOST_PTR, other)
+    cl.set_args(glance, c_void_p(shared.buffer), c_void_p(written))
+    cl.launch(shared.queue, glance)
+    cl.check(cl.clFinish(shared.queue))
+    assert unasked(cl, "READ") == [(0, 4 * PAGE)], "only of what may be written"
+
+
+class Apart:
+    """Memory of 64 pages and a bit, that begins somewhere in a page, and a buffer there."""
+
+    NBYTES = 64 * 4096 + 100
+    BEGIN = 48
+
+    def __init__(self, cl: Cl) -> None:
+        self.cl = cl
+        self.context = cl.context()
+        self.queue = cl.queue(self.context)
+        self.pages = mmap.mmap(-1, 66 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.bytes = (ctypes.c_uint8 * self.NBYTES).from_buffer(self.pages, self.BEGIN)
+        self.buffer = cl.buffer(self.context, self.NBYTES, USE_HOST_PTR, self.bytes)
+
+    def seen(self, buffer: int | None = None) -> int:
+        """Kernels see what is there now; how many bytes were compared for that."""
+        before = self.cl.counted("host_compared_nbytes")
+        assert self.cl.read(self.queue, buffer or self.buffer, self.NBYTES) == bytes(self.bytes)
+        return self.cl.counted("host_compared_nbytes") - before
+
+    def settle(self) -> int:
+        """Have the kernel watch it; how many bytes are compared then where nothing was written."""
+        for _ in range(3):
+            assert self.seen() == self.NBYTES
+        return self.seen()
+
+
+def memory_that_mostly_stays_as_it_is_is_not_compared(cl: Cl) -> None:
+    apart = Apart(cl)
+    assert [*asks_the_kernel()] == [], "not before it is worth it"
+    at_ends = apart.settle()
+    if len([*asks_the_kernel()]) < 2:  # Linux before 6.7, or a container that forbids it
+        assert at_ends == apart.NBYTES
+        return
+    assert at_ends == 2 * 4096 + 100, "where others may write to the same pages"
+    for at in (0, 4048, 4049, 9000, 32 * 4096, 64 * 4096 - 1, apart.NBYTES - 1):
+        apart.bytes[at] += 1
+        assert apart.seen() <= at_ends + 2 * 4096, "a page of ours is in two of the kernel's"
+        assert apart.seen() == at_ends, "and forgotten"
+    with Path("/dev/zero").open("rb", buffering=0) as zeros:
+        apart.bytes[20000] = apart.bytes[21000] = 7
+        apart.seen()
+        assert zeros.readinto(memoryview(apart.bytes)[20000:20001]) == 1  # type: ignore[attr-defined]
+    assert apart.seen() > at_ends and apart.bytes[20000] == 0
+    apart.pages.madvise(mmap.MADV_DONTNEED, 4096 * 4, 4096 * 4)  # they are zero from now on
+    assert apart.bytes[21000] == 0
+    assert apart.seen() > at_ends
+    # What is written again and again is compared all of it, as the kernel takes longer to tell of it.
+    for step in range(3):
+        ctypes.memset(ctypes.byref(apart.bytes, 4096), step + 1, 20 * 4096)
+        assert at_ends < apart.seen() < apart.NBYTES
+    assert apart.seen() == apart.NBYTES
+    apart.bytes[9000] += 1
+    assert apart.seen() == apart.NBYTES
+
+
+def buffers_in_one_memory_are_told_of_all_that_is_written(cl: Cl) -> None:
+    apart = Apart(cl)
+    apart.settle()
+    other = cl.buffer(apart.context, apart.NBYTES, USE_HOST_PTR, apart.bytes)
+    for step in range(6):
+        apart.bytes[9000] = step
+        apart.seen(other)
+        apart.seen()
+    cl.check(cl.clReleaseMemObject(apart.buffer))
+    apart.bytes[9000] = 77
+    apart.seen(other)
+    cl.check(cl.clReleaseMemObject(other))
+    apart.buffer = cl.buffer(apart.context, apart.NBYTES, USE_HOST_PTR, apart.bytes)
+    apart.settle()
+    apart.bytes[9000] = 78
+    apart.seen()
+
+
+def memory_may_be_another_behind_the_same_address(cl: Cl) -> None:
+    apart = Apart(cl)
+    apart.settle()
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = c_void_p
+    libc.mmap.argtypes = [c_void_p, ctypes.c_size_t, c_int32, c_int32, c_int32, ctypes.c_long]
+    at = ctypes.addressof(apart.bytes) - apart.BEGIN + 4096 * 8
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10  # MAP_FIXED
+    assert libc.mmap(at, 4096 * 4, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) == at
+    for step in range(4):
+        apart.bytes[4096 * 9] = step + 1
+        apart.bytes[4096 * 30] = step + 1
+        apart.seen()
+
+
+def memory_that_others_write_too_is_compared(cl: Cl) -> None:
+    """The kernel tells only of what is written here."""
+    context = cl.context()
+    queue = cl.queue(context)
+    file = os.memfd_create("shared")
+    os.ftruncate(file, 64 * 4096)
+    here, there = (mmap.mmap(file, 64 * 4096) for _ in range(2))
+    memory = (ctypes.c_uint8 * (64 * 4096)).from_buffer(here)
+    buffer = cl.buffer(context, len(memory), USE_HOST_PTR, memory)
+    for step in range(6):
+        there[9000] = step
+        for _ in range(3):
+            assert cl.read(queue, buffer, len(memory)) == bytes(memory)
+
+
 def other_buffers_pay_nothing(cl: Cl) -> None:
     context = cl.context()
     queue = cl.queue(context)
@@ -296,7 +416,7 @@ def other_buffers_pay_nothing(cl: Cl) -> None:
         cl.check(cl.clFinish(queue))
         cl.check(cl.clReleaseMemObject(buffer))
     assert memory[:] == [0] * NUM
-    assert cl.records("HOST_POINTERS", "READ", "WRITE") == []
+    assert cl.records("READ", "WRITE") == [] and cl.counted("host_compared_nbytes") == 0
     assert len(cl.records("CREATE_QUEUE")) == 1
 
 
@@ -379,6 +499,11 @@ PROGRAMS = (
     maps_copy_nothing_of_their_own,
     results_beside_what_a_host_that_only_writes_wrote_are_kept,
     what_kernels_only_read_is_not_read_back,
+    what_a_kernel_does_not_write_is_not_read_back,
+    memory_that_mostly_stays_as_it_is_is_not_compared,
+    buffers_in_one_memory_are_told_of_all_that_is_written,
+    memory_may_be_another_behind_the_same_address,
+    memory_that_others_write_too_is_compared,
     other_buffers_pay_nothing,
     threads_wait_and_launch_at_once,
     a_buffer_may_be_used_again_while_what_commands_wrote_is_shown,

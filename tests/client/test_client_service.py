@@ -212,8 +212,14 @@ def _argument(text: str) -> bytes:
     nbytes = 0 if kind is ArgumentKind.LOCAL else 8 if kind is not ArgumentKind.VALUE else _SIZES[type_name]
     qualifiers = 1 if "const" in words else 0
     texts, holds = (len(name), len(type_name)), int(name.startswith("heads"))
+    is_written = int(
+        not qualifiers
+        and kind is not ArgumentKind.CONSTANT
+        and access != 0x11A0
+        and not name.startswith("unwritten")
+    )
     entry = layout(ARGUMENT_ENTRY).pack(
-        kind, nbytes, _ADDRESSES.get(kind, 0x119E), access, qualifiers, *texts, holds, 0
+        kind, nbytes, _ADDRESSES.get(kind, 0x119E), access, qualifiers, *texts, holds, is_written
     )
     return entry + padded(name.encode()) + padded(type_name.encode())
 
@@ -277,7 +283,7 @@ class Service:
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
         self.ended = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "ended"))
         self.taken = ctypes.c_uint64.from_buffer(self.arena, offset_of(ARENA_HEADER, "taken_nbytes"))
-        values = (MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 6, STAGED_MAX_NBYTES)
+        values = (MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 6, STAGED_MAX_NBYTES, *(0,) * 4)
         layout(ARENA_HEADER).pack_into(self.arena, 0, *values)
         self.has_ring = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "has_ring"))
         self.head, self.tail, self.asleep = (

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterator
 from ctypes import byref, c_int32, c_void_p
-from pathlib import Path
 
-from tests.client.test_client_binding import READ, Cl, until
+from tests.client.test_client_binding import READ, Cl, asks_the_kernel, until
 from tests.client.test_client_host_pointers import SOURCE, unasked
 from tests.client.test_client_session import in_child
 from tests.client.test_client_svm import CAPABILITIES, PTRS
@@ -51,17 +49,6 @@ class Fine:
         self.cl.clSVMFree(self.context, ctypes.addressof(region))
 
 
-def asks_the_kernel() -> Iterator[int]:
-    """The descriptors by which the client asks which pages were written."""
-    for each in Path("/proc/self/fd").iterdir():
-        try:
-            target = os.readlink(each)
-        except FileNotFoundError:
-            continue
-        if "userfaultfd" in target or target.endswith("/pagemap"):
-            yield int(each.name)
-
-
 def host_and_kernels_see_one_memory_without_commands(cl: Cl) -> None:
     fine = Fine(cl)
     for closes in (False, True):
@@ -92,9 +79,7 @@ def only_pages_that_were_written_are_compared_where_the_kernel_knows_them(cl: Cl
         cl.launch(fine.queue, fine.look)
         cl.check(cl.clFinish(fine.queue))
     fine.free(region)
-    cl.buffer(fine.context, 64)  # answered after what was said before
-    compared = sum(r["compared_nbytes"] for r in cl.records("HOST_POINTERS"))
-    assert compared == 4 * NUM + (PAGE * 4 if knows else 4 * NUM)
+    assert cl.counted("host_compared_nbytes") == 4 * NUM + (PAGE * 4 if knows else 4 * NUM)
 
 
 def ints_beside_each_other_may_be_written_by_both(cl: Cl) -> None:

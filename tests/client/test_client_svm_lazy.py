@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from ctypes import byref, c_int32, c_void_p
 
-from tests.client.test_client_binding import Cl, handles, until
+from tests.client.test_client_binding import Cl, asks_the_kernel, handles, until
 from tests.client.test_client_host_pointers import unasked
 from tests.client.test_client_session import die, in_child
-from tests.client.test_client_svm_fine import FINE, NUM, PAGE, Fine, asks_the_kernel
+from tests.client.test_client_svm_fine import FINE, NUM, PAGE, Fine
 
 NBYTES = 4 * NUM
 libc = ctypes.CDLL(None)  # whose functions let other threads run, also while a fault is answered

@@ -85,21 +85,20 @@ static cl_int check_range(cl_device_id device, cl_kernel kernel, struct range *r
 
 static bool may_write(const struct sdi_argument *argument, cl_mem buffer)
 {
-    return !(buffer->root->flags & CL_MEM_READ_ONLY || buffer->flags & CL_MEM_READ_ONLY
-             || argument->type & CL_KERNEL_ARG_TYPE_CONST || argument->kind == SDI_ARG_CONSTANT
-             || argument->access == CL_KERNEL_ARG_ACCESS_READ_ONLY);
+    return argument->is_written && !(buffer->root->flags & CL_MEM_READ_ONLY || buffer->flags & CL_MEM_READ_ONLY);
 }
 
 /* The application's memory that the kernel uses: through its arguments, and all that it may reach. */
-static cl_int find_uses(cl_kernel kernel, const struct sdi_reach *reach, struct sdi_use **uses)
+static cl_int find_uses(cl_kernel kernel, const struct sdi_kernel_table *table, const struct sdi_reach *reach,
+                        struct sdi_use **uses)
 {
     *uses = NULL;
     cl_int status = sdi_regions_are_batch() ? sdi_regions_use(kernel->program->context, uses) : sdi_reach_uses(reach, uses);
-    for (uint32_t i = 0; i < kernel->table->num_args && !status; i++) {
+    for (uint32_t i = 0; i < table->num_args && !status; i++) {
         const struct sdi_bound *bound = &kernel->bound[i];
         if (!bound->id || !bound->buffer->root->hosted || bound->buffer->root->is_batch)
             continue;
-        bool writes = may_write(&kernel->table->arguments[i], bound->buffer);
+        bool writes = may_write(&table->arguments[i], bound->buffer);
         status = sdi_host_use(uses, bound->buffer, 0, bound->buffer->nbytes, writes);
     }
     if (status)
@@ -122,7 +121,7 @@ static cl_int send_launch(const struct launch *launch, const struct range *range
 {
     cl_kernel kernel = launch->kernel;
     struct sdi_use *uses;
-    cl_int status = find_uses(kernel, launch->reach, &uses);
+    cl_int status = find_uses(kernel, range->kernel, launch->reach, &uses);
     if (status)
         return status;
     struct sdi_record record;

@@ -46,7 +46,6 @@ static struct opening *openings;      /* in their order from `first_opening` on,
 static size_t first_opening, end_opening, openings_room;
 static size_t num_open;       /* atomic */
 static uint64_t num_openings; /* fault lock */
-static uint64_t num_faults, faults_ns; /* atomic: nobody was told of */
 
 /* Of the thread that answers. */
 static struct uffd_message waiting[NUM_WAITING];
@@ -64,7 +63,6 @@ static void forget(void)
     regions = NULL;
     openings = NULL;
     num_regions = first_opening = end_opening = openings_room = num_open = num_waiting = 0;
-    num_faults = faults_ns = 0;
 }
 
 SDI_AT_FORK(forget)
@@ -362,8 +360,8 @@ static void answer(struct uffd_message fault)
         sdi_userfault_protect(faults, page_at(region, first), nbytes, false);
     wake((uintptr_t)page_at(region, first), nbytes);
     pthread_mutex_unlock(&states);
-    __atomic_fetch_add(&num_faults, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&faults_ns, sdi_now_ns() - since_ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sdi_session.header->host_faults, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sdi_session.header->host_faults_ns, sdi_now_ns() - since_ns, __ATOMIC_RELAXED);
     if (opens && __atomic_load_n(&most_open, __ATOMIC_RELAXED) != SIZE_MAX)
         roll(opening);
     sdi_lock();
@@ -502,10 +500,4 @@ void sdi_lazy_drop(cl_mem region)
     free(lazy->missing);
     free(lazy);
     region->lazy = NULL;
-}
-
-void sdi_faults_answered(uint64_t *num, uint64_t *ns)
-{
-    *num = __atomic_exchange_n(&num_faults, 0, __ATOMIC_RELAXED);
-    *ns = __atomic_exchange_n(&faults_ns, 0, __ATOMIC_RELAXED);
 }

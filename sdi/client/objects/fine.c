@@ -94,7 +94,7 @@ static bool set_apart(cl_mem region, struct update *update)
     region->is_batch = update->kind == SDI_FINE_BATCH;
     if (region->is_batch)
         __atomic_store_n(&are_batch, true, __ATOMIC_RELAXED);
-    region->is_watched = is_lazy(update) || (!region->is_batch && sdi_region_watch(at, nbytes));
+    region->is_watched = is_lazy(update) || (!region->is_batch && sdi_pages_watch(region));
     return true;
 }
 

@@ -68,21 +68,6 @@ cl_int sdi_host_new(cl_mem root)
     return CL_SUCCESS;
 }
 
-/* Client lock held. */
-void sdi_host_tell(void)
-{
-    struct sdi_rec_host_pointers record = {
-        .nbytes = sizeof record,
-        .op = SDI_OP_HOST_POINTERS,
-        .id = sdi_next_id(),
-        .compared_nbytes = __atomic_exchange_n(&sdi_host.compared_nbytes, 0, __ATOMIC_RELAXED),
-        .copied_nbytes = __atomic_exchange_n(&sdi_host.copied_nbytes, 0, __ATOMIC_RELAXED),
-    };
-    sdi_faults_answered(&record.num_faults, &record.faults_ns);
-    if (record.compared_nbytes || record.num_faults)
-        sdi_send(&record, sizeof record);
-}
-
 char *sdi_host_snapshot(cl_mem root)
 {
     return root->hosted->snapshot;
@@ -90,7 +75,8 @@ char *sdi_host_snapshot(cl_mem root)
 
 void sdi_host_drop(cl_mem root)
 {
-    sdi_host_tell();
+    if (root->is_watched && !root->is_region)
+        sdi_host_unwatch(root);
     munmap(root->hosted->snapshot, root->nbytes);
     free(root->hosted->changed);
     free(root->hosted->written);
@@ -141,8 +127,7 @@ static void take_piece(const void *work, size_t piece)
         __atomic_store_n(&hosted->changed[at / SDI_PAGE_NBYTES], 1, __ATOMIC_RELAXED); /* pieces may share a page */
         copied += end - at;
     }
-    __atomic_fetch_add(&sdi_host.compared_nbytes, compared, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sdi_host.copied_nbytes, copied, __ATOMIC_RELAXED);
+    sdi_host_count(compared, copied);
 }
 
 /* The next run of changed pages from `*at` on in which at most `gap` unchanged ones follow each other, and none is missing. */
@@ -207,11 +192,13 @@ static void take_span(struct sdi_span *span)
     struct sdi_hosted *hosted = span->root->hosted;
     uint8_t *changed = hosted->changed;
     size_t first = span->begin / SDI_PAGE_NBYTES, end = (span->end - 1) / SDI_PAGE_NBYTES + 1;
-    if (hosted->written && sdi_region_written(span->root, span->begin, span->end, hosted->written))
+    sdi_host_watch(span->root);
+    if (hosted->written && sdi_pages_written(span->root, span->begin, span->end, hosted->written))
         span->written = hosted->written;
+    sdi_host_watched(span);
     sdi_copy_pieces(take_piece, span, sdi_num_pieces(span));
     if (span->written)
-        sdi_region_taken(span->root, span->begin, span->end, hosted->written);
+        sdi_pages_taken(span->root, span->begin, span->end, hosted->written);
     size_t num, gap = 0;
     for (;; gap = 4 * gap + 1) {
         num = 0;
@@ -220,6 +207,7 @@ static void take_span(struct sdi_span *span)
         if (num <= MAX_RUNS || gap > end - first)
             break;
     }
+    hosted->num_same = num ? 0 : SDI_MIN(hosted->num_same + 1, UINT8_MAX);
     sdi_lock();
     if (num && sdi_host_have_queue())
         for (size_t at = first, stop; next_run(span->root, &at, end, gap, &stop); at = stop) {
@@ -253,7 +241,7 @@ static bool is_changed(const struct sdi_span *span)
 {
     struct sdi_hosted *hosted = span->root->hosted;
     uint8_t *written = hosted->written;
-    if (written && !sdi_region_written(span->root, span->begin, span->end, written))
+    if (written && !sdi_pages_written(span->root, span->begin, span->end, written))
         written = NULL;
     for (size_t at = span->begin, end; at < span->end; at = end) {
         end = sdi_page_end(at, span->end);

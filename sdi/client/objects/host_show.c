@@ -120,8 +120,7 @@ static void show_piece(const void *work, size_t piece)
         show_page(span.root->host_ptr + at, snapshot, arena, end - at);
         copied += end - at;
     }
-    __atomic_fetch_add(&sdi_host.compared_nbytes, span.end - span.begin, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sdi_host.copied_nbytes, copied, __ATOMIC_RELAXED);
+    sdi_host_count(span.end - span.begin, copied);
 }
 
 /* Busy lock held.  Waits for what was asked for and shows it. */
@@ -189,7 +188,6 @@ void sdi_host_show(void)
         __atomic_fetch_sub(&sdi_host.num_used, 1, __ATOMIC_RELAXED);
         sdi_unhold(root);
     }
-    sdi_host_tell();
     pthread_mutex_unlock(&sdi_host.busy); /* first: destructor callbacks run when the other lock is given back */
     sdi_unlock();
 }

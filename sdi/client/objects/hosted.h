@@ -1,4 +1,4 @@
-/* What host_pointer.c and host_show.c, and nobody else, know of memory of the application that buffers use. */
+/* What host_pointer.c, host_show.c and watching.c, and nobody else, know of memory of the application that buffers use. */
 #ifndef SDI_HOSTED_H
 #define SDI_HOSTED_H
 
@@ -27,6 +27,8 @@ struct sdi_hosted {
     char *snapshot;
     uint8_t *changed;     /* one per page, while bytes are taken */
     uint8_t *written;     /* one per page that the application may have written since it was taken; or NULL: all */
+    uint8_t num_same, num_written; /* takes in a row in which nothing was other; in which much was written */
+    cl_mem next_watched;           /* client lock */
     struct sdi_use *uses; /* the newest first */
     cl_mem next;          /* in `used` */
     bool is_listed;       /* there: from its first use until all is shown and it has none */
@@ -43,13 +45,17 @@ struct sdi_host {
     cl_mem used;     /* roots that are listed, held; changed under the client lock, cut under both */
     size_t num_used; /* atomic */
     uint64_t queue;  /* id of the queue of these files, without order; 0: none yet */
-    uint64_t compared_nbytes, copied_nbytes; /* atomic: the service has not been told of */
 };
 extern struct sdi_host sdi_host;
 
 /* Client lock held. */
 bool sdi_host_have_queue(void);
-void sdi_host_tell(void);
+
+static inline void sdi_host_count(uint64_t compared_nbytes, uint64_t copied_nbytes)
+{
+    __atomic_fetch_add(&sdi_session.header->host_compared_nbytes, compared_nbytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sdi_session.header->host_copied_nbytes, copied_nbytes, __ATOMIC_RELAXED);
+}
 
 /* A range of a root, by the pieces that threads share. */
 struct sdi_span {
@@ -69,6 +75,15 @@ static inline struct sdi_span sdi_piece_of(const struct sdi_span *span, size_t p
     size_t begin = piece ? number * SDI_PIECE_NBYTES : span->begin;
     return (struct sdi_span){span->root, begin, SDI_MIN((number + 1) * SDI_PIECE_NBYTES, span->end), span->written};
 }
+
+/* ---- watching.c: which pages of memory that is no region's were written ------------------------------------------ */
+
+/* Busy lock held, bytes are about to be taken: has the kernel watch a root's memory, where that is worth it. */
+void sdi_host_watch(cl_mem root);
+/* Busy lock held, `written` is known of what is taken: has the kernel watch no more where it is not. */
+void sdi_host_watched(const struct sdi_span *span);
+/* Client lock held.  The kernel watches no more. */
+void sdi_host_unwatch(cl_mem root);
 
 static inline size_t sdi_page_end(size_t at, size_t end)
 {

@@ -49,7 +49,7 @@ struct sdi_buffer {
     cl_ulong flags;
     cl_mem parent;                 /* held: of which the application made this part; or NULL */
     bool is_region;                /* root: of shared virtual memory; with a `host_ptr` the application's is apart */
-    bool is_watched;               /* such a one: it is known which of its pages the application wrote */
+    bool is_watched;               /* root: it is known which pages of the application's memory were written */
     bool is_batch;                 /* such a one: all of it is taken to be written, and read */
     struct sdi_lazy *lazy;         /* such a one: see faults.c; or NULL */
     uint64_t born;                 /* of a region: so many had been freed */
@@ -137,14 +137,17 @@ bool sdi_regions_are_batch(void);
 /* Where the application finds a region. */
 static inline char *sdi_region_at(cl_mem region) { return region->host_ptr ? region->host_ptr : region->bytes; }
 
-/* ---- pages.c: which pages of such a region were written ------------------------------------------------------ */
+/* ---- pages.c: which pages of the application's memory were written ------------------------------------------- */
 
-/* Client lock held.  Whether the kernel tells from now on which pages of these were written. */
-bool sdi_region_watch(const void *at, size_t nbytes);
-/* Busy lock held.  Marks the pages of these bytes that the application wrote since the last time; false: nobody knows. */
-bool sdi_region_written(cl_mem region, size_t begin, size_t end, uint8_t *written);
+/* Client lock held.  Whether the kernel tells from now on which pages of a root's memory are written. */
+bool sdi_pages_watch(cl_mem root);
+/* Client lock held.  It tells no more. */
+void sdi_pages_unwatch(cl_mem root);
+/* Busy lock held.  Marks the pages of these bytes that the application wrote since the last time, as far as anybody can
+ * tell; false: nobody can. */
+bool sdi_pages_written(cl_mem root, size_t begin, size_t end, uint8_t *written);
 /* What was written to these bytes is taken: forgets the pages that lie wholly among them. */
-void sdi_region_taken(cl_mem region, size_t begin, size_t end, uint8_t *written);
+void sdi_pages_taken(cl_mem root, size_t begin, size_t end, uint8_t *written);
 
 /* ---- faults.c: regions of which the application is brought what it looks at ---------------------------------- */
 
@@ -168,8 +171,6 @@ void sdi_register_bring(void (*bring)(cl_mem region, size_t begin, size_t end,
                                       void (*arrived)(cl_mem region, size_t begin, size_t end, bool is_there)));
 /* No lock held: how a block is taken early.  False: not now. */
 void sdi_register_take(bool (*take)(cl_mem region, size_t begin, size_t end));
-/* How many faults were answered since the last call, and the time that took. */
-void sdi_faults_answered(uint64_t *num, uint64_t *ns);
 
 /* ---- bytes.c ---------------------------------------------------------------------------------------------- */
 

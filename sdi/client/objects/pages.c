@@ -1,10 +1,13 @@
-/* Which pages of a fine-grained region the application wrote, as far as anybody knows: the kernel where it tells without a
- * fault that anybody handles (userfaultfd's asynchronous write protection, PAGEMAP_SCAN: Linux 6.7), faults.c where that
- * answers them.
+/* Which pages of its memory the application wrote, as far as anybody knows: the kernel where it tells without a fault that
+ * anybody handles (userfaultfd's asynchronous write protection, PAGEMAP_SCAN: Linux 6.7), faults.c where that answers them.
+ * A buffer's pages begin where it does; of memory that is not a region's only the kernel's pages that lie wholly in it are
+ * watched, and what is at its ends counts as written.
  *
  * design/0022 says why. */
 #include "objects/memory.h"
 #include "objects/userfault.h"
+
+#include <stdio.h>
 
 enum { FOUND_MAX = 256 };
 
@@ -35,52 +38,112 @@ static void forget(void)
 
 SDI_AT_FORK(forget)
 
-bool sdi_region_watch(const void *at, size_t nbytes)
+/* The kernel's pages that are watched: of a region all, of other memory those that lie wholly in it. */
+struct watched {
+    uintptr_t begin, end;
+};
+
+static struct watched watched_of(cl_mem root)
+{
+    const uintptr_t at = (uintptr_t)root->host_ptr, end = at + root->nbytes + (root->is_region ? SDI_PAGE_NBYTES - 1 : 0);
+    return (struct watched){(at + SDI_PAGE_NBYTES - 1) / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES, end / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES};
+}
+
+/* Whether only this process can write there. */
+static bool are_own(struct watched where)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[256], access[5];
+    bool is_begin = true;
+    while (maps && where.begin < where.end && fgets(line, sizeof line, maps)) {
+        unsigned long from, to, inode;
+        const bool is_one = is_begin && sscanf(line, "%lx-%lx %4s %*x %*s %lu", &from, &to, access, &inode) == 4;
+        is_begin = strchr(line, '\n') != NULL; /* names may be long */
+        if (!is_one || to <= where.begin)
+            continue;
+        if (from > where.begin || strncmp(access, "rw-p", 4) != 0 || inode)
+            break;
+        where.begin = to;
+    }
+    if (maps)
+        fclose(maps);
+    return where.begin >= where.end;
+}
+
+bool sdi_pages_watch(cl_mem root)
 {
     const int flags = O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY;
+    const struct watched where = watched_of(root);
+    const void *at = (const void *)where.begin;
+    const size_t nbytes = where.end - where.begin;
     if (faults == -1 && (faults = sdi_userfault_with((int)syscall(SYS_userfaultfd, flags), FEATURES)) < 0)
         faults = -2;
     if (pages == -1)
         pages = faults >= 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -2;
-    if (faults < 0 || pages < 0)
+    if (faults < 0 || pages < 0 || (!root->is_region && !are_own(where)))
         return false;
-    return sdi_userfault_register(faults, at, nbytes, UFFD_WRITE_PROTECT) && sdi_userfault_protect(faults, at, nbytes, true);
+    root->is_watched = sdi_userfault_register(faults, at, nbytes, UFFD_WRITE_PROTECT);
+    if (root->is_watched && !sdi_userfault_protect(faults, at, nbytes, true))
+        sdi_pages_unwatch(root);
+    return root->is_watched;
 }
 
-bool sdi_region_written(cl_mem region, size_t begin, size_t end, uint8_t *written)
+void sdi_pages_unwatch(cl_mem root)
 {
-    if (!region->is_watched)
+    const struct watched where = watched_of(root);
+    struct uffd_range range = {where.begin, where.end - where.begin};
+    ioctl(faults, UFFDIO_UNREGISTER, &range); /* or nothing is there any more */
+    root->is_watched = false;
+}
+
+static void mark(cl_mem root, size_t begin, size_t end, uint8_t *written)
+{
+    end = SDI_MIN(end, root->nbytes);
+    if (begin < end)
+        memset(written + begin / SDI_PAGE_NBYTES, 1, (end - 1) / SDI_PAGE_NBYTES - begin / SDI_PAGE_NBYTES + 1);
+}
+
+bool sdi_pages_written(cl_mem root, size_t begin, size_t end, uint8_t *written)
+{
+    if (!root->is_watched)
         return false;
-    if (region->lazy) {
-        sdi_lazy_written(region, begin, end, written);
+    if (root->lazy) {
+        sdi_lazy_written(root, begin, end, written);
         return true;
     }
-    const uint64_t base = (uintptr_t)region->host_ptr;
+    const struct watched where = watched_of(root);
+    const uint64_t base = (uintptr_t)root->host_ptr;
+    const uint64_t from = (base + begin) / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES;
+    const uint64_t to = (base + end + SDI_PAGE_NBYTES - 1) / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES;
     struct page_region found[FOUND_MAX];
     struct scan scan = {
         .nbytes = sizeof scan,
         .flags = SCAN_PROTECT | SCAN_CHECK,
-        .start = base + begin / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES,
-        .end = base + (end + SDI_PAGE_NBYTES - 1) / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES,
+        .start = SDI_MAX(from, where.begin),
+        .end = SDI_MIN(to, where.end),
         .found = (uintptr_t)found,
         .num_found = FOUND_MAX,
         .all_of = PAGE_IS_WRITTEN,
         .told = PAGE_IS_WRITTEN,
     };
+    if (from < where.begin)
+        mark(root, begin, where.begin - base, written);
+    if (to > where.end)
+        mark(root, SDI_MAX(begin, where.end - base), end, written);
     for (; scan.start < scan.end; scan.start = scan.walked_to) {
         int num = ioctl(pages, PAGEMAP_SCAN, &scan);
         if (num < 0)
             return false;
         for (int i = 0; i < num; i++)
-            memset(written + (found[i].start - base) / SDI_PAGE_NBYTES, 1, (found[i].end - found[i].start) / SDI_PAGE_NBYTES);
+            mark(root, found[i].start - base, found[i].end - base, written);
     }
     return true;
 }
 
-void sdi_region_taken(cl_mem region, size_t begin, size_t end, uint8_t *written)
+void sdi_pages_taken(cl_mem root, size_t begin, size_t end, uint8_t *written)
 {
     size_t first = (begin + SDI_PAGE_NBYTES - 1) / SDI_PAGE_NBYTES;
-    size_t stop = end == region->nbytes ? (end + SDI_PAGE_NBYTES - 1) / SDI_PAGE_NBYTES : end / SDI_PAGE_NBYTES;
+    size_t stop = end == root->nbytes ? (end + SDI_PAGE_NBYTES - 1) / SDI_PAGE_NBYTES : end / SDI_PAGE_NBYTES;
     if (first < stop)
         memset(written + first, 0, stop - first);
 }

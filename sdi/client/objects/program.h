@@ -10,6 +10,7 @@ struct sdi_argument {
     uint32_t kind, nbytes, address, access;
     uint64_t type;
     bool holds_pointers; /* what it points to has addresses in it */
+    bool is_written;     /* the kernel may write what it points to */
     char *name, *type_name;
     size_t at; /* where its entry begins in a kernel's payload */
 };

@@ -86,6 +86,7 @@ static cl_int take_argument(struct reader *reader, struct sdi_argument *argument
     argument->access = entry.access;
     argument->type = entry.type;
     argument->holds_pointers = entry.holds_pointers != 0;
+    argument->is_written = entry.is_written != 0;
     argument->at = *payload_nbytes;
     *payload_nbytes += sizeof(struct sdi_wire_arg_entry) + sdi_padded(sdi_argument_nbytes(argument));
     cl_int status = take_text(reader, entry.name_nbytes, &argument->name);
