@@ -189,12 +189,12 @@ int main(int count, char **arguments)
         return 1;
     for (unsigned m = 0; m < members; m++)
         sdi_player_lane(player, DRIVER_CUDA, arguments + m, NULL);
-    sdi_player_queue(player, 1, true, false);
+    sdi_player_queue(player, 1, true, false, true);
     void *streams[MEMBERS_MAX] = {NULL};
     if (way != ONE_QUEUE && sdi_player_streams(player, streams))
         return 1;
     if (way != ONE_QUEUE)
-        sdi_player_queue(player, 2, true, false);
+        sdi_player_queue(player, 2, true, false, true);
     add_recording(members, holes);
     measure(AT_ONCE, ROUNDS);
     measure(1, 10 * ROUNDS);

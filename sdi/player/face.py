@@ -207,15 +207,18 @@ class Player:
         """``WANTED`` was answered; ``gave_up``: Python goes on with what it has in flight."""
         self._quick.sdi_player_waited(self._handle, gave_up)
 
-    def queue(self, queue: int, is_playable: bool, is_timed: bool = False) -> None:
-        """A queue was made, or is gone.  ``is_timed``: the application may ask when its commands ran."""
-        if is_playable:
+    def queue(self, queue: int, is_playable: bool, is_timed: bool = False, launches: bool = True) -> None:
+        """A queue was made, or is gone.  ``is_timed``: the application may ask when its commands ran.
+
+        ``launches``: there may be launches in it, which may run beside those of other queues.
+        """
+        if is_playable and launches:
             self._queues.add(queue)
         else:
             self._queues.discard(queue)
         if self._num_streams < min(len(self._queues), self._streams_max):
             self._add_streams()
-        self._quick.sdi_player_queue(self._handle, queue, is_playable, is_timed)
+        self._quick.sdi_player_queue(self._handle, queue, is_playable, is_timed, launches)
 
     def _add_streams(self) -> None:
         """Have one more stream on each member, so that another queue's launches run beside the others."""

@@ -278,7 +278,7 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_lane": (ctypes.c_int, [_pointer, _u32, _pointer, _pointer]),
         "sdi_player_streams": (ctypes.c_int, [_pointer, ctypes.POINTER(_pointer)]),
         "sdi_player_way": (ctypes.c_uint32, [_pointer]),
-        "sdi_player_queue": (None, [_pointer, _u64, ctypes.c_bool, ctypes.c_bool]),
+        "sdi_player_queue": (None, [_pointer, _u64, ctypes.c_bool, ctypes.c_bool, ctypes.c_bool]),
         "sdi_player_add": (ctypes.c_int64, [_pointer, ctypes.POINTER(Given)]),
         "sdi_player_drop_all": (None, [_pointer]),
         "sdi_player_run": (ctypes.c_int, [_pointer, ctypes.c_bool]),

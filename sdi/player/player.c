@@ -100,7 +100,7 @@ API int sdi_player_lane(struct sdi_player *p, uint32_t driver, void *context, vo
 }
 
 /* A queue of the application; those that are not playable are Python's. */
-API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable, bool is_timed)
+API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable, bool is_timed, bool launches)
 {
     int found = queue_find(p, id);
     for (unsigned n = 0; found < 0 && n < p->num_queues; n++)
@@ -111,8 +111,9 @@ API void sdi_player_queue(struct sdi_player *p, uint64_t id, bool is_playable, b
     if (found < 0)
         return;
     p->queues[found] = (struct queue){.id = id, .is_timed = is_timed};
-    p->queues[found].stream = stream_for_queue(p);
+    p->queues[found].stream = launches ? stream_for_queue(p) : 0;
     p->queues[found].is_playable = is_playable;
+    p->queues[found].launches = launches;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */

@@ -246,7 +246,7 @@ struct node {
  * next command on other lanes, because its commands waited for that. */
 struct queue {
     uint64_t id;
-    bool is_playable, is_timed;
+    bool is_playable, is_timed, launches;
     uint32_t stream;
     uint32_t first, last; /* nodes + 1; 0: none */
     uint64_t end_ns;
@@ -544,7 +544,7 @@ void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const st
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
 int sdi_player_streams(struct sdi_player *, void *const *streams);
 uint32_t sdi_player_way(const struct sdi_player *);
-void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable, bool is_timed);
+void sdi_player_queue(struct sdi_player *, uint64_t id, bool is_playable, bool is_timed, bool launches);
 int64_t sdi_player_add(struct sdi_player *, const struct given *);
 void sdi_player_drop_all(struct sdi_player *);
 int sdi_player_run(struct sdi_player *, bool may_play);

@@ -52,7 +52,7 @@ uint32_t stream_for_queue(const struct sdi_player *p)
 {
     unsigned queues[STREAMS_MAX] = {0}, found = 0;
     for (unsigned n = 0; n < p->num_queues; n++)
-        queues[p->queues[n].stream] += p->queues[n].is_playable;
+        queues[p->queues[n].stream] += p->queues[n].is_playable && p->queues[n].launches;
     for (unsigned s = 1; s < p->num_streams; s++)
         if (queues[s] < queues[found])
             found = s;

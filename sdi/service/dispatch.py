@@ -223,8 +223,9 @@ class Dispatcher:
                 engine.core.create_queue(record_id, is_ordered, listener, is_profiled)
                 if self._player is not None:
                     # What is played is done in order, which holds up nobody: none of it waits for what the
-                    # application has yet to do.  But that may wait for what the client does unasked.
-                    self._player.queue(record_id, not asked("unasked"), is_profiled)
+                    # application has yet to do.  But that may wait for what the client does unasked and free.
+                    unasked = asked("unasked")
+                    self._player.queue(record_id, unasked != 1, is_profiled, launches=not unasked)
             case Op.RELEASE_QUEUE:
                 engine.core.release_queue(record_id)
                 if self._player is not None:

@@ -128,7 +128,8 @@ class Op(IntEnum):
     BUILD = 12, "u32 options_nbytes; u32 directory_nbytes; u64 source_nbytes"
     RELEASE_BUILD = 13
     # listener: the context that hears of the queue's commands that fail (FAILED notices), or 0
-    # unasked: 1: the client's own, for memory of the application that buffers use
+    # unasked: the client's own, for memory of the application that buffers use; 1: what is in it may wait for
+    # nothing else of it, 2: for what came before, but the client waits for one such at a time
     CREATE_QUEUE = 14, "u64 properties; u64 listener; u32 unasked; u32 reserved"
     RELEASE_QUEUE = 15
     CREATE_USER_EVENT = 16, "u32 slot; u32 reserved"

@@ -60,7 +60,7 @@ def test_a_marker_is_behind_all_that_came_before_it(serve: Serve) -> None:
     loop.check()
 
 
-def test_the_clients_own_is_pythons(serve: Serve) -> None:
+def test_what_the_client_needs_while_other_reads_are_awaited_is_pythons(serve: Serve) -> None:
     loop = Loop(serve(1, plays=True))
     queue = queue_of(loop, unasked=1)
     for number in range(10):

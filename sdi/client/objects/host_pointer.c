@@ -144,20 +144,21 @@ static bool next_run(cl_mem root, size_t *at, size_t end, size_t gap, size_t *st
 }
 
 /* Client lock held. */
-bool sdi_host_have_queue(void)
+bool sdi_host_have_queue(int number)
 {
+    uint64_t *queue = &sdi_host.queues[number];
     struct sdi_rec_create_queue record = {
         .nbytes = sizeof record,
         .op = SDI_OP_CREATE_QUEUE,
         .properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE,
-        .unasked = 1,
+        .unasked = number == SDI_HOST_FREE ? 1 : 2,
     };
-    if (sdi_host.queue)
+    if (*queue)
         return true;
     record.id = sdi_next_id();
     if (sdi_send(&record, sizeof record) == CL_SUCCESS)
-        sdi_host.queue = record.id;
-    return sdi_host.queue != 0;
+        *queue = record.id;
+    return *queue != 0;
 }
 
 /* Client lock held.  Tells the service that bytes in the arena are new. */
@@ -167,7 +168,7 @@ static void send_written_early(const struct sdi_span *span, uint64_t since_ns)
         .nbytes = sizeof record,
         .op = SDI_OP_WRITE,
         .id = sdi_next_id(),
-        .queue = sdi_host.queue,
+        .queue = sdi_host.queues[SDI_HOST_FIRST],
         .buffer = span->root->object.id,
         .offset = span->begin,
         .region = {span->end - span->begin, 1, 1},
@@ -181,7 +182,7 @@ void sdi_host_tell_all(cl_mem root)
 {
     struct sdi_span all = {root, 0, root->nbytes, NULL};
     sdi_lock();
-    if (sdi_host_have_queue())
+    if (sdi_host_have_queue(SDI_HOST_FIRST))
         send_written_early(&all, sdi_now_ns());
     sdi_unlock();
 }
@@ -209,7 +210,7 @@ static void take_span(struct sdi_span *span)
     }
     hosted->num_same = num ? 0 : SDI_MIN(hosted->num_same + 1, UINT8_MAX);
     sdi_lock();
-    if (num && sdi_host_have_queue())
+    if (num && sdi_host_have_queue(SDI_HOST_FIRST))
         for (size_t at = first, stop; next_run(span->root, &at, end, gap, &stop); at = stop) {
             struct sdi_span run = {
                 .root = span->root,

@@ -3,7 +3,7 @@
 #include "objects/hosted.h"
 #include "threads/threads.h"
 
-enum { WORD_NBYTES = 8 };
+enum { WORD_NBYTES = 8, WORDS = 8 };
 
 /* ---- showing --------------------------------------------------------------------------------------------------- */
 
@@ -34,16 +34,16 @@ static void collect(struct sdi_hosted *hosted)
 }
 
 /* Client lock held.  Has the service make bytes current in the arena, and keep them; false: it can't. */
-static bool ask(cl_mem root, size_t begin, size_t end, struct sdi_asked *asked)
+static bool ask(cl_mem root, size_t begin, size_t end, int queue, struct sdi_asked *asked)
 {
-    asked->slot = end && sdi_host_have_queue() ? sdi_slot_new(CL_QUEUED) : 0;
+    asked->slot = end && sdi_host_have_queue(queue) ? sdi_slot_new(CL_QUEUED) : 0;
     if (!asked->slot)
         return false;
     struct sdi_rec_read record = {
         .nbytes = sizeof record,
         .op = SDI_OP_READ,
         .id = asked->id = sdi_next_id(),
-        .queue = sdi_host.queue,
+        .queue = sdi_host.queues[queue],
         .slot = asked->slot,
         .buffer = root->object.id,
         .offset = begin,
@@ -80,11 +80,37 @@ static void let_go(const struct sdi_asked *asked, bool is_there)
     sdi_slot_release(asked->slot);
 }
 
-/* Words that commands changed and the application did not, one at a time: the application may write others meanwhile. */
+/* So many words in a row, if commands changed all of them and the application none, or none is changed; false: it is not so.
+ * They need not be aligned. */
+static bool show_words(char *host, char *snapshot, const char *arena)
+{
+    uint64_t now[WORDS], then[WORDS], there[WORDS], differ = 0, alike = 0, written = 0;
+    memcpy(now, arena, sizeof now);
+    memcpy(then, snapshot, sizeof then);
+    memcpy(there, host, sizeof there);
+    for (int i = 0; i < WORDS; i++) {
+        differ |= now[i] ^ then[i];
+        alike |= now[i] == then[i];
+        written |= there[i] ^ then[i];
+    }
+    if (differ && (alike || written))
+        return false;
+    if (differ) {
+        memcpy(host, now, sizeof now);
+        memcpy(snapshot, now, sizeof now);
+    }
+    return true;
+}
+
+/* Words that commands changed and the application did not, and no others: the application may write these meanwhile. */
 static void show_page(char *host, char *snapshot, const char *arena, size_t nbytes)
 {
     size_t at = 0;
     for (uint64_t now, then, there; at + WORD_NBYTES <= nbytes; at += WORD_NBYTES) {
+        while (at + WORDS * WORD_NBYTES <= nbytes && show_words(host + at, snapshot + at, arena + at))
+            at += WORDS * WORD_NBYTES;
+        if (at + WORD_NBYTES > nbytes)
+            break;
         memcpy(&now, arena + at, WORD_NBYTES);
         memcpy(&then, snapshot + at, WORD_NBYTES);
         if (now == then)
@@ -143,7 +169,7 @@ static void bring(cl_mem region, size_t begin, size_t end, void (*arrived)(cl_me
 {
     struct sdi_asked asked;
     sdi_lock();
-    bool is_asked = ask(region, begin, end, &asked);
+    bool is_asked = ask(region, begin, end, SDI_HOST_FREE, &asked);
     sdi_unlock();
     bool is_there = is_asked && await(&asked, end - begin);
     arrived(region, begin, end, is_there);
@@ -172,8 +198,10 @@ void sdi_host_show(void)
         if (root->lazy && root->hosted->end)
             sdi_lazy_forget(root, root->hosted->written, &root->hosted->begin, &root->hosted->end);
     sdi_lock();
+    unsigned num = 0; /* they are awaited in this order, too */
     for (cl_mem root = first; root; root = root->hosted->next)
-        ask(root, root->hosted->begin, root->hosted->end, &root->hosted->asked);
+        num += ask(root, root->hosted->begin, root->hosted->end,
+                   SDI_HOST_FIRST + num % (SDI_HOST_QUEUES - SDI_HOST_FIRST), &root->hosted->asked);
     sdi_unlock();
     for (cl_mem root = first; root; root = root->hosted->next)
         show(root);

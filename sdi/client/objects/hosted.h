@@ -36,6 +36,10 @@ struct sdi_hosted {
     struct sdi_asked asked;
 };
 
+/* Queues: FREE for READs that wait for nobody, since threads that have other READs awaited may be waiting for them; the others
+ * for those that are awaited together, and for WRITEs. */
+enum { SDI_HOST_FREE, SDI_HOST_FIRST, SDI_HOST_QUEUES = 9 };
+
 /* Of the process. */
 struct sdi_host {
     /* Held while bytes are taken or shown, also while READs of these files are awaited, which nothing holds up but
@@ -44,12 +48,12 @@ struct sdi_host {
     pthread_mutex_t busy;
     cl_mem used;     /* roots that are listed, held; changed under the client lock, cut under both */
     size_t num_used; /* atomic */
-    uint64_t queue;  /* id of the queue of these files, without order; 0: none yet */
+    uint64_t queues[SDI_HOST_QUEUES]; /* ids of the queues of these files; 0: none yet */
 };
 extern struct sdi_host sdi_host;
 
 /* Client lock held. */
-bool sdi_host_have_queue(void);
+bool sdi_host_have_queue(int number);
 
 static inline void sdi_host_count(uint64_t compared_nbytes, uint64_t copied_nbytes)
 {

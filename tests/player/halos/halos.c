@@ -71,7 +71,7 @@ int main(int argc, char **argv)
         if (sdi_player_lane(p, DRIVER_CUDA, (void *)(l + 1), (void *)(l + 1)) != (int)l)
             return 3;
     p->wake_after = 0;
-    sdi_player_queue(p, 7, true, false);
+    sdi_player_queue(p, 7, true, false, true);
     struct op ops[2 * LANES] = {0};
     struct access accesses[3 * LANES];
     uint8_t block[16] = {0};

@@ -259,7 +259,7 @@ static void begin(uint64_t seed, bool threads)
     for (unsigned q = 0; q < w.num_queues; q++) {
         model_queue(q, w.calm || !one_in(8));
         w.is_timed[q] = one_in(4);
-        sdi_player_queue(w.player, q + 1, w.is_playable[q], w.is_timed[q]);
+        sdi_player_queue(w.player, q + 1, w.is_playable[q], w.is_timed[q], true);
     }
     for (unsigned n = CELLS_RESERVED; n < CELLS; n++)
         w.truth[n] = w.cells[n] = 1 + below(3);

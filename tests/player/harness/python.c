@@ -522,7 +522,7 @@ static bool act(struct sent *s, bool was_busy, uint32_t num_nodes)
             unsigned queue = below(w.num_queues);
             model_queue(queue, !one_in(4));
             w.logged_ns[queue] = 0;
-            sdi_player_queue(w.player, queue + 1, w.is_playable[queue], w.is_timed[queue]);
+            sdi_player_queue(w.player, queue + 1, w.is_playable[queue], w.is_timed[queue], true);
         }
         break;
     case DAMAGED:
