@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sdi.wire.records import Op
-from tests.player.test_player import Loop
+from tests.player.test_player import ITEMS, Loop, over
 from tests.service.conftest import Serve
 
 UNORDERED = 1
@@ -65,4 +65,32 @@ def test_what_the_client_needs_while_other_reads_are_awaited_is_pythons(serve: S
     queue = queue_of(loop, unasked=1)
     for number in range(10):
         assert loop.replayed(lambda: loop.step(number, queue=queue)) == 0  # noqa: B023
+    loop.check()
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_what_the_client_shows_is_played(serve: Serve, members: int) -> None:
+    """Each buffer in a queue of its own: all are ready before any is copied."""
+    loop = Loop(serve(members, plays=True))
+    client, buffers = loop.client, (loop.a, loop.b)
+    queues = [queue_of(loop, unasked=2) for _ in buffers]
+    whole = {"region": [4 * ITEMS, 1, 1], "blocking": 1, "unasked": 1}
+
+    def once(number: int) -> None:
+        loop.step(number)
+        loop.mix()
+        both = zip(queues, buffers, strict=True)
+        reads = [client.command(Op.READ, queue=queue, buffer=buffer, **whole) for queue, buffer in both]
+        for read, buffer, truth in zip(reads, buffers, loop.truth, strict=True):
+            over(lambda: client.slot(read)[1] != 4 * ITEMS)  # noqa: B023
+            at = client.offsets[buffer]
+            assert client.arena[at : at + 4 * ITEMS] == truth.tobytes()
+        for read in reads:
+            client.send(Op.TRANSFER_DONE, read)
+            client.send(Op.RELEASE_EVENT, read)
+            assert over(lambda: client.slot(read)[0]) == 0  # noqa: B023
+
+    loop.until_replayed(once, 4)
+    assert loop.replayed(lambda: [once(number) for number in range(30)]) == 4 * 30
+    assert len(loop.player._queues) == 1, "they take no stream"
     loop.check()

@@ -747,7 +747,7 @@ def test_a_write_to_bytes_that_the_client_has_yet_to_copy_is_left_to_python(serv
 # -- buffers that are released and used again ---------------------------------------------------------------
 
 
-def _over(status: Callable[[], int]) -> int:
+def over(status: Callable[[], int]) -> int:
     """The status of a slot, once it is final, which only the page says."""
     while (found := status()) > 0:
         os.sched_yield()
@@ -769,7 +769,7 @@ class Steps(Loop):
         """It again; its bytes are others."""
         recycled = self.recycled
         assert recycled is not None
-        assert _over(recycled) == 0
+        assert over(recycled) == 0
         self.truth[0] = np.full(ITEMS, 7, np.int32)
         self.client.reuse(self.a, self.truth[0].tobytes() if defined else b"")
 
@@ -798,7 +798,7 @@ class Steps(Loop):
         at = client.offsets[buffer]
         data = client.arena[at : at + 4 * ITEMS]
         client.send(Op.TRANSFER_DONE, read)
-        assert _over(lambda: client.slot(read)[0]) == 0
+        assert over(lambda: client.slot(read)[0]) == 0
         return data
 
     def left(self, do: Callable[[], object]) -> dict[str, int]:
@@ -888,7 +888,7 @@ def test_python_knows_what_the_player_released(serve: Serve, monkeypatch: pytest
         posted(steps, look)
         assert not steps.left(lambda: steps.use(3))
         posted(steps, look)
-        assert not steps.left(lambda: (steps.release(), _over(steps.recycled or int)))
+        assert not steps.left(lambda: (steps.release(), over(steps.recycled or int)))
     posted(steps, look)
     assert found == [(STAGE_RECYCLED, True, True, True), (STAGE_IN_USE, False, False, False)] * 2 + [found[0]]
     monkeypatch.setattr("sdi.vmem.recycling.KEEP_NS", 0)
@@ -905,7 +905,7 @@ def test_python_knows_whose_memory_a_buffer_is_that_the_player_gives_again(serve
     steps.settle()
     found: list[tuple[int, bool]] = []
     for flags in (MemFlags.USE_HOST_PTR, MemFlags.READ_WRITE):
-        assert _over(steps.recycled or int) == 0
+        assert over(steps.recycled or int) == 0
         steps.client.send(Op.REUSE_BUFFER, steps.a, flags=flags)
         posted(steps, lambda: found.append((_buffer_of(steps).stage, _buffer_of(steps).is_outside)))
         steps.release()
