@@ -79,6 +79,8 @@ class Settings:
     """lazy: data stays where it was written; host: through the host after every kernel (SDI_COHERENCE)."""
     fine_grain: FineGrain = IN_PLACE
     """How fine-grained shared virtual memory is kept coherent (SDI_FINE_GRAIN)."""
+    watches: bool = True
+    """Linux may be asked what the application writes to memory of its own (SDI_HOST_WATCH)."""
     member_memory: int | None = None
     """Limit of each member's memory in bytes (SDI_MEMBER_MEMORY: 512M, 2G; powers of 1024)."""
     node_memory: int | None = None
@@ -151,6 +153,7 @@ class Settings:
             balance=read("SDI_BALANCE", _balance, ("auto", 0)),
             coherence=cast(Coherence, read("SDI_COHERENCE", _one_of("lazy", "host"), "lazy")),
             fine_grain=read("SDI_FINE_GRAIN", _fine_grain, IN_PLACE),
+            watches=read("SDI_HOST_WATCH", _one_of("on", "off"), "on") == "on",
             member_memory=read("SDI_MEMBER_MEMORY", _nbytes, None),
             node_memory=read("SDI_NODE_MEMORY", _nbytes_or_none, None),
             spill=read("SDI_SPILL", _spill, None),
@@ -185,6 +188,7 @@ NAMES = (
     "SDI_BALANCE",
     "SDI_COHERENCE",
     "SDI_FINE_GRAIN",
+    "SDI_HOST_WATCH",
     "SDI_MEMBER_MEMORY",
     "SDI_NODE_MEMORY",
     "SDI_SPILL",

@@ -242,6 +242,8 @@ def begin(
         _log.exception("the session could not start")
         shared[1].end()
         return None
+    if settings.watches:
+        session.page.watch()
     _write_counters(session.counters, settings.stats, finished=False)
     return session
 

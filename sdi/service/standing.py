@@ -10,6 +10,7 @@ from __future__ import annotations
 import faulthandler
 import signal
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def tell_at_signal(session: Session) -> None:
     """From now on, behind where its threads stand."""
 
     def tell(_number: int, _frame: object) -> None:
-        print("\n".join(standing(session)), file=sys.stderr, flush=True)
+        with suppress(Exception):  # whatever the session does just now goes on
+            print("\n".join(standing(session)), file=sys.stderr, flush=True)
 
     faulthandler.unregister(signal.SIGRTMIN)
     signal.signal(signal.SIGRTMIN, tell)

@@ -34,6 +34,9 @@ _ENDED_OFFSET = offset_of(ARENA_HEADER, "ended")
 _RESTING_OFFSET = offset_of(ARENA_HEADER, "resting_nbytes")
 _STAGED_OFFSET = offset_of(ARENA_HEADER, "staged_nbytes")
 _TAKEN = offset_of(ARENA_HEADER, "taken_nbytes") // 8
+_WATCHED_OFFSET = offset_of(ARENA_HEADER, "watched_nbytes")
+_WATCHED_LEAST_NBYTES = 256 << 10
+"""To compare less takes no longer than to ask."""
 _COUNTED = ("host_compared_nbytes", "host_copied_nbytes", "host_faults", "host_faults_ns")
 _WORDS, _STATUSES = SLOT_NBYTES // 8, SLOT_NBYTES // 4
 _READY, _SUBMITTED, _STARTED, _ENDED, _PACKED_AT = (
@@ -53,7 +56,7 @@ class StatusPage:
     """
 
     def __init__(self, arena: Arena) -> None:
-        values = (MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5, cores(), *(0,) * 5)
+        values = (MAGIC, PROTOCOL_VERSION, 0, arena.nbytes, *(0,) * 5, cores(), *(0,) * 6)
         layout(ARENA_HEADER).pack_into(arena.bytes, 0, *values)
         slots = arena.view(SLOTS_OFFSET, NUM_SLOTS * SLOT_NBYTES)
         self._words = slots.cast("Q")
@@ -74,6 +77,10 @@ class StatusPage:
     def stage(self, nbytes: int) -> None:
         """The client stages so many of a write's bytes at most."""
         self._taken[_STAGED_OFFSET // 8] = nbytes
+
+    def watch(self) -> None:
+        """The client may have the kernel tell what the application writes to memory of its own."""
+        self._taken[_WATCHED_OFFSET // 8] = _WATCHED_LEAST_NBYTES
 
     def end(self) -> None:
         """The service ends as it was asked to, or has said why.  Any thread."""

@@ -383,10 +383,60 @@ def memory_may_be_another_behind_the_same_address(cl: Cl) -> None:
     at = ctypes.addressof(apart.bytes) - apart.BEGIN + 4096 * 8
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10  # MAP_FIXED
     assert libc.mmap(at, 4096 * 4, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) == at
+    # Beside it, in a page that this read has only a part of, and the next one another.
+    apart.bytes[4096 * 6] = 42
+    for offset, nbytes in ((4096 * 6 + 2048, 4096 * 4), (0, 4096 * 7)):
+        part = bytes(apart.bytes[offset : offset + nbytes])
+        assert cl.read(apart.queue, apart.buffer, nbytes, offset) == part
     for step in range(4):
         apart.bytes[4096 * 9] = step + 1
         apart.bytes[4096 * 30] = step + 1
-        apart.seen()
+        assert apart.seen() == apart.NBYTES
+
+
+def what_commands_wrote_here_and_there_is_shown(cl: Cl) -> None:
+    """Rows of words, parts of them, bytes, an end that is no word; beside what the program writes meanwhile."""
+    context = cl.context()
+    queue = cl.queue(context)
+    pages = mmap.mmap(-1, 3 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = (ctypes.c_uint8 * (2 * 4096 + 13)).from_buffer(pages, 3)
+    buffer = cl.buffer(context, len(memory), USE_HOST_PTR, memory)
+    expected = bytearray(len(memory))
+    own = (7, 130, 4097, 8191)  # the program's, in words that commands change
+    given = (
+        (0, 8205, 1),
+        (0, 8205, 16),
+        (8, 8205, 9),
+        (4000, 4200, 1),
+        (8190, 8205, 1),
+        (0, 8205, 64),
+        (64, 128, 1),
+    )
+    for step, (begin, end, stride) in enumerate(given, 1):
+        for at in range(begin, end, stride):
+            if at not in own:
+                cl.check(cl.clEnqueueFillBuffer(queue, buffer, bytes([step]), 1, at, 1, 0, None, None))
+                expected[at] = step
+        for at in own:
+            memory[at] = expected[at] = 100 + step
+        cl.check(cl.clFinish(queue))
+        assert bytes(memory) == expected
+
+
+def pinned_memory_is_compared(cl: Cl) -> None:
+    """A device may write there without a fault: io_uring here."""
+    setup, register, register_buffers = 425, 427, 0
+    libc, entries = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(120)
+    ring = libc.syscall(setup, 1, entries)
+    if ring < 0:  # a container or a kernel without it
+        return
+    apart = Apart(cl)
+    apart.settle()
+    where = (ctypes.c_size_t * 2)(ctypes.addressof(apart.bytes), apart.NBYTES)
+    assert libc.syscall(register, ring, register_buffers, where, 1) == 0, os.strerror(ctypes.get_errno())
+    for _ in range(3):
+        assert apart.seen() == apart.NBYTES
+    os.close(ring)
 
 
 def memory_that_others_write_too_is_compared(cl: Cl) -> None:
@@ -503,6 +553,8 @@ PROGRAMS = (
     memory_that_mostly_stays_as_it_is_is_not_compared,
     buffers_in_one_memory_are_told_of_all_that_is_written,
     memory_may_be_another_behind_the_same_address,
+    pinned_memory_is_compared,
+    what_commands_wrote_here_and_there_is_shown,
     memory_that_others_write_too_is_compared,
     other_buffers_pay_nothing,
     threads_wait_and_launch_at_once,

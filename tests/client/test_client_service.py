@@ -283,7 +283,7 @@ class Service:
         self.epoch = ctypes.c_uint32.from_buffer(self.arena, EPOCH_OFFSET)
         self.ended = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "ended"))
         self.taken = ctypes.c_uint64.from_buffer(self.arena, offset_of(ARENA_HEADER, "taken_nbytes"))
-        values = (MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 6, STAGED_MAX_NBYTES, *(0,) * 4)
+        values = (MAGIC, PROTOCOL_VERSION, 0, ARENA_NBYTES, *(0,) * 6, STAGED_MAX_NBYTES, *(0,) * 4, 64 << 12)
         layout(ARENA_HEADER).pack_into(self.arena, 0, *values)
         self.has_ring = ctypes.c_uint32.from_buffer(self.arena, offset_of(ARENA_HEADER, "has_ring"))
         self.head, self.tail, self.asleep = (

@@ -102,15 +102,11 @@ static bool show_words(char *host, char *snapshot, const char *arena)
     return true;
 }
 
-/* Words that commands changed and the application did not, and no others: the application may write these meanwhile. */
-static void show_page(char *host, char *snapshot, const char *arena, size_t nbytes)
+/* Words that commands changed and the application did not, one at a time. */
+static size_t show_singly(char *host, char *snapshot, const char *arena, size_t nbytes)
 {
     size_t at = 0;
     for (uint64_t now, then, there; at + WORD_NBYTES <= nbytes; at += WORD_NBYTES) {
-        while (at + WORDS * WORD_NBYTES <= nbytes && show_words(host + at, snapshot + at, arena + at))
-            at += WORDS * WORD_NBYTES;
-        if (at + WORD_NBYTES > nbytes)
-            break;
         memcpy(&now, arena + at, WORD_NBYTES);
         memcpy(&then, snapshot + at, WORD_NBYTES);
         if (now == then)
@@ -124,6 +120,17 @@ static void show_page(char *host, char *snapshot, const char *arena, size_t nbyt
                     host[i] = arena[i];
         memcpy(snapshot + at, &now, WORD_NBYTES);
     }
+    return at;
+}
+
+/* What commands changed and the application did not, and nothing else: the application may write it meanwhile. */
+static void show_page(char *host, char *snapshot, const char *arena, size_t nbytes)
+{
+    size_t at = 0;
+    for (const size_t row = WORDS * WORD_NBYTES; at + row <= nbytes; at += row)
+        if (!show_words(host + at, snapshot + at, arena + at))
+            show_singly(host + at, snapshot + at, arena + at, row);
+    at += show_singly(host + at, snapshot + at, arena + at, nbytes - at);
     for (; at < nbytes; at++) {
         if (arena[at] != snapshot[at] && host[at] == snapshot[at])
             host[at] = arena[at];

@@ -84,7 +84,8 @@ static inline struct sdi_span sdi_piece_of(const struct sdi_span *span, size_t p
 
 /* Busy lock held, bytes are about to be taken: has the kernel watch a root's memory, where that is worth it. */
 void sdi_host_watch(cl_mem root);
-/* Busy lock held, `written` is known of what is taken: has the kernel watch no more where it is not. */
+/* Busy lock held, bytes are about to be compared, `written` ones if that is known: has the kernel watch no more where that is
+ * not worth it. */
 void sdi_host_watched(const struct sdi_span *span);
 /* Client lock held.  The kernel watches no more. */
 void sdi_host_unwatch(cl_mem root);

@@ -158,7 +158,7 @@ bool sdi_faults_start(void);
 bool sdi_lazy_new(cl_mem region, char *snapshot, size_t block_nbytes, size_t most);
 /* Client lock held: it goes. */
 void sdi_lazy_drop(cl_mem region);
-/* Busy lock held.  As sdi_region_written; the pages that were written are not missing. */
+/* Busy lock held.  As sdi_pages_written; the pages that were written are not missing. */
 void sdi_lazy_written(cl_mem region, size_t begin, size_t end, uint8_t *written);
 /* Busy lock held.  Commands may have written these bytes: the application is brought them when it looks at them.  What is left
  * from `*begin` to `*end` has to be shown at once, but for pages that are missing; or 0, 0: nothing. */

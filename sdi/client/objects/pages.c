@@ -3,7 +3,7 @@
  * A buffer's pages begin where it does; of memory that is not a region's only the kernel's pages that lie wholly in it are
  * watched, and what is at its ends counts as written.
  *
- * design/0022 says why. */
+ * design/0017 and 0022 say why. */
 #include "objects/memory.h"
 #include "objects/userfault.h"
 
@@ -27,12 +27,19 @@ struct scan {
 
 static int faults = -1, pages = -1; /* userfaultfd, /proc/self/pagemap; -1: not yet, -2: the kernel does not tell */
 
+/* Applications that close what they did not open may have something else by that number. */
+static void close_own(int file, const char *name)
+{
+    char link[32], target[64] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    if (file >= 0 && readlink(link, target, sizeof target - 1) > 0 && strstr(target, name))
+        close(file);
+}
+
 static void forget(void)
 {
-    if (faults >= 0)
-        close(faults); /* of the parent's memory */
-    if (pages >= 0)
-        close(pages);
+    close_own(faults, "userfaultfd"); /* of the parent's memory */
+    close_own(pages, "/pagemap");
     faults = pages = -1;
 }
 
@@ -47,6 +54,19 @@ static struct watched watched_of(cl_mem root)
 {
     const uintptr_t at = (uintptr_t)root->host_ptr, end = at + root->nbytes + (root->is_region ? SDI_PAGE_NBYTES - 1 : 0);
     return (struct watched){(at + SDI_PAGE_NBYTES - 1) / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES, end / SDI_PAGE_NBYTES * SDI_PAGE_NBYTES};
+}
+
+/* Whether memory of this process is pinned, for devices that write there without a fault. */
+static bool is_pinned(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long pinned = 1;
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "VmPin: %lu", &pinned) != 1)
+        ;
+    if (status)
+        fclose(status);
+    return pinned != 0;
 }
 
 /* Whether only this process can write there. */
@@ -80,7 +100,7 @@ bool sdi_pages_watch(cl_mem root)
         faults = -2;
     if (pages == -1)
         pages = faults >= 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -2;
-    if (faults < 0 || pages < 0 || (!root->is_region && !are_own(where)))
+    if (faults < 0 || pages < 0 || (!root->is_region && (!are_own(where) || is_pinned())))
         return false;
     root->is_watched = sdi_userfault_register(faults, at, nbytes, UFFD_WRITE_PROTECT);
     if (root->is_watched && !sdi_userfault_protect(faults, at, nbytes, true))
@@ -130,14 +150,19 @@ bool sdi_pages_written(cl_mem root, size_t begin, size_t end, uint8_t *written)
         mark(root, begin, where.begin - base, written);
     if (to > where.end)
         mark(root, SDI_MAX(begin, where.end - base), end, written);
-    for (; scan.start < scan.end; scan.start = scan.walked_to) {
+    bool is_known = true, is_any = false;
+    for (; is_known && scan.start < scan.end; scan.start = scan.walked_to) {
         int num = ioctl(pages, PAGEMAP_SCAN, &scan);
-        if (num < 0)
-            return false;
         for (int i = 0; i < num; i++)
             mark(root, found[i].start - base, found[i].end - base, written);
+        is_known = num >= 0;
+        is_any |= num > 0;
     }
-    return true;
+    /* Pages count as written when they are pinned, and never after. */
+    is_known = is_known && (root->is_region || !is_any || !is_pinned());
+    if (!is_known) /* some pages may be protected again, and the first and the last reach beyond these bytes */
+        memset(written, 1, (root->nbytes - 1) / SDI_PAGE_NBYTES + 1);
+    return is_known;
 }
 
 void sdi_pages_taken(cl_mem root, size_t begin, size_t end, uint8_t *written)

@@ -1,12 +1,14 @@
 /* Memory of the application, which host_pointer.c compares with what it was before each command that names it.  Where nothing
  * is found to be other, again and again, the kernel is asked which pages were written (pages.c), and only these are compared:
  * [M] 6 us for 7 MiB where nothing was, in place of 2 ms.  But the first write to a page costs 0.9 us then, more than it takes
- * to compare it: so where many are written, again and again, the kernel is not asked any more. */
+ * to compare it: so where many are written, again and again, the kernel is not asked any more; nor where it once had no answer.
+ *
+ * design/0017 says why. */
 #include "objects/hosted.h"
 
-/* LEAST: of bytes.  SAME_BEFORE: takes in a row in which nothing was other.  WRITTEN_BEFORE: in which more than a quarter of
+/* SAME_BEFORE: takes in a row in which nothing was other.  WRITTEN_BEFORE: in which more than a quarter of
  * the pages was written, and not only a few. */
-enum { LEAST = 64 << 10, SAME_BEFORE = 2, WRITTEN_BEFORE = 3, FEW_PAGES = 16 };
+enum { SAME_BEFORE = 2, WRITTEN_BEFORE = 3, FEW_PAGES = 16 };
 
 static cl_mem watched; /* client lock: the roots */
 
@@ -45,9 +47,10 @@ static bool is_alone(cl_mem root)
 void sdi_host_watch(cl_mem root)
 {
     struct sdi_hosted *hosted = root->hosted;
+    const uint64_t least = sdi_session.header->watched_nbytes;
     const char *arena = sdi_session.arena; /* where regions are, which are watched by themselves */
     const bool is_apart = root->host_ptr + root->nbytes <= arena || root->host_ptr >= arena + sdi_session.arena_nbytes;
-    if (!is_apart || hosted->written || hosted->num_same < SAME_BEFORE || root->nbytes < LEAST)
+    if (!is_apart || hosted->written || hosted->num_same < SAME_BEFORE || !least || root->nbytes < least)
         return;
     const size_t num_pages = root->nbytes / SDI_PAGE_NBYTES + 1;
     hosted->written = malloc(num_pages);
@@ -67,12 +70,12 @@ void sdi_host_watched(const struct sdi_span *span)
     struct sdi_hosted *hosted = span->root->hosted;
     const size_t first = span->begin / SDI_PAGE_NBYTES, end = (span->end - 1) / SDI_PAGE_NBYTES + 1;
     size_t num = 0;
-    if (span->root->is_region || !span->written)
+    if (span->root->is_region || !span->root->is_watched)
         return;
-    for (size_t page = first; page < end; page++)
+    for (size_t page = first; span->written && page < end; page++)
         num += span->written[page];
     hosted->num_written = num > (end - first) / 4 && num > FEW_PAGES ? hosted->num_written + 1 : 0;
-    if (hosted->num_written < WRITTEN_BEFORE)
+    if (span->written && hosted->num_written < WRITTEN_BEFORE)
         return;
     sdi_lock();
     sdi_host_unwatch(span->root);
