@@ -297,13 +297,13 @@ ARENA_HEADER = fields(
     " u64 resting_nbytes; u32 ended; u32 cores; u64 staged_nbytes; u64 host_compared_nbytes;"
     " u64 host_copied_nbytes; u64 host_faults; u64 host_faults_ns; u64 watched_nbytes"
 )
-"""``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command is
-under way nothing is done with the bytes of buffers of at most this size in the arena.  ``ended``: the signal
-that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet.  ``cores``: that the service may use.
-``staged_nbytes``: so many of a write are staged at most.  ``watched_nbytes``: from so many bytes on the client
-may have the kernel tell what of such a buffer's memory the application writes; 0: it does not.  ``host_``: what
-the client counts: of memory of the application that buffers use the bytes that it looked at and copied, and
-page faults there that it answered, and the time that this took."""
+"""``has_ring``: whether the service reads the ring; set at any time.  ``resting_nbytes``: while no command
+is under way nothing is done with the bytes of buffers of at most this size in the arena.  ``ended``: the
+signal that ends the service, or ``ENDED_BY_ITSELF``; 0: none of these yet.  ``cores``: that the service may
+use.  ``staged_nbytes``: so many of a write are staged at most.  ``watched_nbytes``: from so many bytes on the
+client may have the kernel tell what of a buffer's memory the application writes; 0: it does not.  ``host_``:
+what the client counts: of memory of the application that buffers use the bytes that it looked at and copied,
+and page faults there that it answered, and the time that this took."""
 SHIFT_NBYTES = 256
 """A new buffer's ``shift``, of which this is a part: how far behind a page's beginning it may begin."""
 ENDED_BY_ITSELF = 1 << 16

@@ -395,7 +395,7 @@ def memory_may_be_another_behind_the_same_address(cl: Cl) -> None:
 
 
 def what_commands_wrote_here_and_there_is_shown(cl: Cl) -> None:
-    """Rows of words, parts of them, bytes, an end that is no word; beside what the program writes meanwhile."""
+    """Rows of words, parts of them, bytes, an end that is no word; beside what the program writes."""
     context = cl.context()
     queue = cl.queue(context)
     pages = mmap.mmap(-1, 3 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
