@@ -154,6 +154,12 @@ def test_shared_virtual_memory_is_there_for_host_kernels_and_a_child_of_its_own(
     assert (ended.stdout, ended.stderr) == (f"{has}\nright\n", ""), ended.describe()
 
 
+@pytest.mark.parametrize("update", ["batch", "eager"])
+def test_threads_have_a_region_each(compiled: Compiled, members: int, update: str) -> None:
+    program = compiled("tests/c/regions_of_threads")
+    assert "threads: ok" in on_image(members, program, SDI_FINE_GRAIN=update).stdout
+
+
 def test_large_copies_reach_memory_that_a_handler_makes_accessible(compiled: Compiled, members: int) -> None:
     assert "copies: ok" in on_image(members, compiled("tests/c/copies")).stdout
 

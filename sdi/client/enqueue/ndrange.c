@@ -180,8 +180,13 @@ static cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint type, cl_
     launch.is_by_address = sdi_kernel_is_by_address(kernel, range.kernel);
     if (launch.is_by_address)
         status = sdi_kernel_reach(kernel, &launch.reach);
+    const bool is_batch = sdi_regions_are_batch();
+    if (is_batch)
+        sdi_batch_begins();
     if (!status)
         status = send_launch(&launch, &range, waits, event);
+    if (is_batch)
+        sdi_batch_ends();
     if (launch.reach) {
         sdi_lock();
         sdi_reach_unref(launch.reach);

@@ -24,10 +24,22 @@
 enum { MAX_RUNS = 64 };
 
 struct sdi_host sdi_host = {.busy = PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t batch = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static void forget(void)
 {
     sdi_host = (struct sdi_host){.busy = PTHREAD_MUTEX_INITIALIZER};
+    batch = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
+
+void sdi_batch_begins(void)
+{
+    pthread_mutex_lock(&batch);
+}
+
+void sdi_batch_ends(void)
+{
+    pthread_mutex_unlock(&batch);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
@@ -299,16 +311,20 @@ void sdi_host_take(cl_mem buffer, size_t offset, size_t nbytes)
     if (!root->hosted || root->flags & CL_MEM_HOST_READ_ONLY || nbytes == 0)
         return;
     struct sdi_span span = {root, buffer->origin + offset, buffer->origin + offset + nbytes, NULL}, some = span;
+    if (root->is_batch)
+        sdi_batch_begins();
     if (root->is_region)
         settle(&span);
     sdi_lock();
     bool is_needed = find_unused(&some);
     sdi_unlock();
-    if (!is_needed)
-        return;
-    pthread_mutex_lock(&sdi_host.busy);
-    take_all(span);
-    pthread_mutex_unlock(&sdi_host.busy);
+    if (is_needed) {
+        pthread_mutex_lock(&sdi_host.busy);
+        take_all(span);
+        pthread_mutex_unlock(&sdi_host.busy);
+    }
+    if (root->is_batch)
+        sdi_batch_ends();
 }
 
 /* What was written to a block (faults.c), while commands are no reason to. */

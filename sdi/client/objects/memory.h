@@ -134,6 +134,10 @@ cl_int sdi_region_apart(cl_mem region);
 bool sdi_region_together(cl_mem region);
 /* Whether launches take and show all regions, whatever they use. */
 bool sdi_regions_are_batch(void);
+/* Around a launch that does, from when it takes them until it is sent: what another thread takes meanwhile would be read back as
+ * it was, and what such a launch uses can't be taken. */
+void sdi_batch_begins(void);
+void sdi_batch_ends(void);
 /* Where the application finds a region. */
 static inline char *sdi_region_at(cl_mem region) { return region->host_ptr ? region->host_ptr : region->bytes; }
 
