@@ -108,7 +108,7 @@ class Engine:
             copied = ", the application copies" if node.id in self._transfers else ""
             found.append(f"{what} {node.id}: {node.stage.name.lower()}, {missing}, its work {own}{copied}")
         held = {"waits for memory": self._held, "a failure is looked into": self._failure}
-        found += [what for what, node in held.items() if node is not None]
+        found += [what for what, reason in held.items() if reason is not None]
         counts = {"behind that": len(self._behind), "put off": len(self._deferred)}
         return found + [f"{number} {what}" for what, number in counts.items() if number]
 

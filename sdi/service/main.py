@@ -55,6 +55,7 @@ def main(arguments: list[str]) -> int:
     for end in (commands, notices):
         end.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGRTMIN, signal.SIG_IGN)  # not its end while ``standing`` takes it
     faulthandler.register(signal.SIGRTMIN)  # where its threads stand, to stderr
     threading.current_thread().name = "sdi-scheduler"
     sys.setswitchinterval(1e-5)

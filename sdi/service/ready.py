@@ -79,6 +79,7 @@ def wait_for_applications(listener: socket.socket, alive: int) -> list[str]:
     ``alive``: a descriptor that is closed when neither this process nor one that waits is there any more.
     Raises SystemExit where a process that waited has ended by itself, DeviceFailed in that one.
     """
+    signal.signal(signal.SIGRTMIN, signal.SIG_IGN)  # as in ``main``
     faulthandler.register(signal.SIGRTMIN)
     early, before = _early(os.environ), dict(os.environ)
     limits.without_threads_for_algebra()
