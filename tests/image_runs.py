@@ -7,6 +7,7 @@ import faulthandler
 import functools
 import os
 import platform
+import re
 import select
 import signal
 import subprocess
@@ -31,6 +32,7 @@ DRIVERS = os.environ.get("DRIVERS", "")
 PLAYER = os.environ.get("SDI_PLAYER", "on")
 """Whether images and sessions replay launches: tests are run without that, too."""
 
+_USER_MODE_ONLY = 1
 END_PATIENCE_S = 15.0
 WRITES_S = 2.0
 """So long a service may take to write where it stands."""
@@ -65,11 +67,21 @@ def vendors() -> str:
 
 def answers_faults() -> bool:
     """Whether a process like this one may answer its own page faults, also those of system calls."""
+    return _has_userfaultfd(0) or os.access("/dev/userfaultfd", os.R_OK | os.W_OK)
+
+
+def tells_what_is_written() -> bool:
+    """Whether Linux tells a process like this one which of its pages it wrote."""
+    release = tuple(int(number) for number in re.findall(r"[0-9]+", platform.release())[:2])
+    return release >= (6, 7) and _has_userfaultfd(_USER_MODE_ONLY)
+
+
+def _has_userfaultfd(flags: int) -> bool:
     number = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
-    found = -1 if number is None else ctypes.CDLL(None).syscall(number, os.O_CLOEXEC | os.O_NONBLOCK)
+    found = -1 if number is None else ctypes.CDLL(None).syscall(number, os.O_CLOEXEC | os.O_NONBLOCK | flags)
     if found >= 0:
         os.close(found)
-    return found >= 0 or os.access("/dev/userfaultfd", os.R_OK | os.W_OK)
+    return bool(found >= 0)
 
 
 def plain_environ() -> dict[str, str]:

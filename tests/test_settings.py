@@ -117,6 +117,7 @@ def test_a_device_vendor_is_a_name_and_perhaps_a_number(text: str, expected: tup
         ("SDI_SPLIT", "yes"),
         ("SDI_COHERENCE", "eager"),
         ("SDI_FINE_GRAIN", "copies"),
+        ("SDI_HOST_WATCH", "sometimes"),
         ("SDI_FINE_GRAIN", "lazy:64K"),
         ("SDI_FINE_GRAIN", "rolling:5000"),
         ("SDI_FINE_GRAIN", "rolling:64K:0"),

@@ -13,7 +13,7 @@ import pytest
 
 from sdi.cli.counters import SessionCounts, report
 from tests.devices.testing.hooks import hooks
-from tests.image_runs import Run, image_environ, run
+from tests.image_runs import Run, image_environ, run, tells_what_is_written
 
 KERNELS = """
 __kernel void twice(__global int *a) { a[get_global_id(0)] *= 2; }
@@ -250,3 +250,30 @@ def test_nobody_else_reaches_the_sockets_and_the_arena(tmp_path: Path) -> None:
         2,
     )
     assert result.stdout.splitlines() == ["sealed"], result.describe()
+
+
+@pytest.mark.parametrize("watch", ["on", "off"])
+def test_memory_of_the_application_is_watched_where_it_may_be(tmp_path: Path, watch: str) -> None:
+    stats = tmp_path / "stats.json"
+    result = application(
+        tmp_path,
+        """
+        memory = np.zeros(1 << 20, np.uint8)
+        used = cl.Buffer(ctx, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=memory)
+        out = np.empty_like(memory)
+        for number in range(8):
+            memory[5000] = number
+            for _ in range(3):
+                cl.enqueue_copy(queue, out, used)
+                assert out[5000] == number
+        """,
+        1,
+        SDI_HOST_WATCH=watch,
+        SDI_STATS=str(stats),
+    )
+    assert result.returncode == 0, result.describe()
+    compared = json.loads(stats.read_text())["memory"]["host_compared_nbytes"] >> 20
+    if watch == "on" and tells_what_is_written():
+        assert 3 <= compared < 8, "all until it is watched, then a few pages at a time"
+    else:
+        assert compared == 3 * 8

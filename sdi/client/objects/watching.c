@@ -1,7 +1,7 @@
 /* Memory of the application, which host_pointer.c compares with what it was before each command that names it.  Where nothing
  * is found to be other, again and again, the kernel is asked which pages were written (pages.c), and only these are compared:
- * [M] 6 us for 7 MiB where nothing was, in place of 2 ms.  But the first write to a page costs 0.9 us then, more than it takes
- * to compare it: so where many are written, again and again, the kernel is not asked any more; nor where it once had no answer.
+ * [M] 25 us for 64 MiB where nothing was.  But the first write to a page costs 0.9 us then, more than it takes to compare it:
+ * so where many are written, again and again, the kernel is not asked any more; nor where it once had no answer.
  *
  * design/0017 says why. */
 #include "objects/hosted.h"
