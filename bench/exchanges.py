@@ -55,12 +55,24 @@ kernel void pull(global const float4 *place, global float4 *force, int n)
     force[get_global_id(0)] = sum;
 }
 
+kernel void count(global const uint *seen, global uint *bins)
+{
+    atomic_inc(&bins[seen[get_global_id(0)] & 255]);
+}
+
+kernel void sort_out(global const uint *seen, global uint *found, uint wanted)
+{
+    uint value = seen[get_global_id(0)];
+    if (value % 512 == wanted)
+        found[value / 512 % 1024] = value;
+}
+
 kernel void move(global float4 *place, global const float4 *force)
 {
     place[get_global_id(0)] += 1e-4f * force[get_global_id(0)];
 }
 """
-SIDE, ROWS, ENTRIES, BODIES = 256, 4096, 4, 512
+SIDE, ROWS, ENTRIES, BODIES, SEEN = 256, 4096, 4, 512, 1 << 16
 STRETCHES, ROUNDS, IN_FLIGHT = 9, 100, 20
 
 
@@ -82,6 +94,8 @@ class Loops:
         self.column = buffer(random.integers(0, ROWS, ENTRIES * ROWS).astype(np.int32))
         self.value = buffer(random.random(ENTRIES * ROWS, np.float32) / ENTRIES)
         self.x, self.y = (buffer(random.random(ROWS, np.float32)) for _ in range(2))
+        self.seen = buffer(random.integers(0, 1 << 30, SEEN, np.uint32))
+        self.bins, self.found = (buffer(np.zeros(size, np.uint32)) for size in (256, 1024))
         self.place, self.force = (buffer(random.random((BODIES, 4), np.float32)) for _ in range(2))
 
     def _launch(self, name: str, size: tuple[int, ...], group: tuple[int, ...], *arguments: object) -> None:
@@ -108,10 +122,20 @@ class Loops:
         self._launch("pull", (BODIES,), (64,), self.place, self.force, np.int32(BODIES))
         self._launch("move", (BODIES,), (64,), self.place, self.force)
 
+    def bins_of_all(self) -> None:
+        """A histogram, twice: all count in the same bins."""
+        for _ in range(2):
+            self._launch("count", (SEEN,), (64,), self.seen, self.bins)
+
+    def results(self) -> None:
+        """What is seldom found, stored where the data say."""
+        for wanted in (3, 5):
+            self._launch("sort_out", (SEEN,), (64,), self.seen, self.found, np.uint32(wanted))
+
     def digest(self) -> str:
         """Of all that was computed."""
         found = hashlib.sha256()
-        for buffer in (*self.images, self.x, self.y, self.place, self.force):
+        for buffer in (*self.images, self.x, self.y, self.bins, self.place, self.force):
             data = np.empty(buffer.size, np.uint8)
             cl.enqueue_copy(self.queue, data, buffer)
             found.update(data)
@@ -137,8 +161,9 @@ def main() -> None:
     queue = cl.CommandQueue(cl.Context([device]))
     loops = Loops(queue)
     print(device.name)
-    for once in (loops.rows, loops.tiles, loops.vector, loops.bodies):
-        print(f"{once.__name__:>8}: {took_us(queue, once):8.1f} us a round of 2 launches", flush=True)
+    loops_of_all = (loops.rows, loops.tiles, loops.vector, loops.bodies, loops.bins_of_all, loops.results)
+    for once in loops_of_all:
+        print(f"{once.__name__:>11}: {took_us(queue, once):8.1f} us a round of 2 launches", flush=True)
     print(loops.digest())
 
 

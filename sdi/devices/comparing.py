@@ -11,7 +11,7 @@ In between the *changes* may go to another member: all kinds of members lay them
 
 from __future__ import annotations
 
-from sdi.devices.base import Comparison
+from sdi.atomics import Update
 
 HEADER_NBYTES = RECORD_NBYTES = 16
 RUN_UNITS = 32
@@ -35,9 +35,8 @@ def changes_nbytes(nbytes: int, unit_nbytes: int) -> int:
     return values_offset(nbytes, unit_nbytes) + nbytes
 
 
-def operation_number(comparison: Comparison) -> int:
+def operation_number(update: Update | None) -> int:
     """What ``apply`` does with a unit, as a number for a kernel."""
-    update = comparison.update
     return 0 if update is None else OPERATIONS[update.operation] + 8 * update.signed
 
 

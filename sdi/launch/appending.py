@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from sdi.appends import SMALL, Append, AppendStore, Load, magnitude_of, value_of
 from sdi.devices.copying import across, download
-from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import MEASURED, Issue, Timing
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceFailed
@@ -30,9 +29,9 @@ from sdi.launch.arguments import ArgumentValue, BufferArgument
 from sdi.launch.chunks import one_by_one, reserve
 from sdi.launch.issue import Issuer, Started
 from sdi.launch.kernel import Binding
-from sdi.launch.recording import Change, Recording
+from sdi.launch.recording import Change
 from sdi.launch.steps import Steps
-from sdi.launch.trials import Trial, trial_of
+from sdi.launch.trials import KeptLaunch, trial_of
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.links import MEASURED_NBYTES
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
@@ -98,15 +97,6 @@ class RanChunk(NamedTuple):
     tickets: list[Ticket]
     appended: Sequence[AppendedRange] | None
     kept: KeptLaunch | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptLaunch:
-    """``recording``: up to the kernels, which are ``kernels``; ``trial``: what comes then."""
-
-    recording: Recording
-    kernels: list[BoundKernel]
-    trial: Trial
 
 
 class Appender:

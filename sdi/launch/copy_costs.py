@@ -20,11 +20,15 @@ from sdi.vmem.links import Links, each_of
 _ATTEMPT_NS = 2_000_000.0
 """From the end of an attempt's kernels to the end of the launch.  [M] 2.1 ms on a host with H200s, 2.2 on two
 busy cores: a few small copies and a merge, by Python."""
-_TRIAL_NS = 200_000.0
-"""The same where the player does it, as it mostly does.  [M] 50 us on two busy cores; on a GPU not measured:
-small copies, and up to 100 us until the kernels' end is seen."""
-_MERGE_NS = 300_000.0
-"""What members merge takes two turns of Python, before it is known how much changed and after that."""
+_TRIAL_NS = 60_000.0
+"""The same where the player does it, as it mostly does, or merges.  [M] two members: 50 to 70 us on two
+cores, 10 to 20 on an H200 that both share."""
+_MERGED_NS_PER_BYTE = 0.3
+"""Of what the player merges, for each member that wrote, with the way home and out again.  [M] 0.1 to 0.4
+there."""
+_MERGE_NS = 1_500_000.0
+"""What the player does not merge is planned anew each time, and where members merge it takes two turns of
+Python, before it is known how much changed and after that.  [M] 1.1 to 1.8 ms there, 1.2 on two cores."""
 _SAMPLED = 16
 """So many members stand for all that write to the same bytes."""
 _NODES_SAMPLED = 4
@@ -168,7 +172,7 @@ def missing_nbytes(plan: CutPlan, members: Sequence[int]) -> list[int]:
 
 
 def attempt_ns(plan: CutPlan, links: Links) -> float:
-    """What it costs that only the results tell whether ``plan`` may stand: nothing is issued meanwhile."""
+    """What it costs that members' copies are looked at before anything else is issued."""
     if plan.is_trial and not links.is_far:
         return _TRIAL_NS
     return _ATTEMPT_NS if plan.is_attempt else 0.0
@@ -180,9 +184,8 @@ def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
     ``members``: see ``move_ns``.  What is an attempt is waited for, too.
     """
     total = attempt_ns(plan, links)
-    if plan.is_trial and not links.is_far:
-        return total  # what members counted is added up where it is looked at
-    turns_ns = 0.0
+    if plan.is_trial and not links.is_far:  # it is brought together where it is looked at
+        return total + (0.0 if plan.is_attempt else _MERGED_NS_PER_BYTE * plan.merged_nbytes)
     for used in plan.buffers:
         known: dict[tuple[tuple[int, ...], int], float] = {}  # ranges may be very many, and alike
         for merged in used.merged:
@@ -195,12 +198,12 @@ def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
                 if on_members is None:
                     each = _merge_on_host_ns(where, nbytes, links)
                 else:
-                    turns_ns = _MERGE_NS
                     needs = [used.assignments[k].needs.nbytes for k in merged.assignments]
                     each = on_members + _sent_again_ns(where, [min(n, nbytes) for n in needs], links)
                 known[key] = each
             total += each
-    return total + turns_ns
+    is_planned = plan.merged_nbytes and not (plan.is_attempt or links.is_far)
+    return total + (_MERGE_NS if is_planned else 0.0)
 
 
 def _merge_on_host_ns(members: Sequence[int], nbytes: int, links: Links) -> float:

@@ -24,6 +24,7 @@ from sdi.launch.kernel import Binding, LaunchPlan
 from sdi.launch.patterns import CopyPattern, patterns_of
 from sdi.launch.plan import BufferPlan, CutPlan, ImagePlan, MergedRange
 from sdi.launch.recording import Assignment, Change, CopyTime, Recording
+from sdi.launch.trials import KeptLaunch, merging_trial
 from sdi.partition.history import LaunchHistory
 from sdi.region import Bytes
 from sdi.regions import RegionSet, union_of
@@ -43,7 +44,7 @@ class Issued:
     """``tickets``: of the assignments, in the order of the chunk's members, then those of merges.
 
     ``copying``: see ``Recording``.  ``recording``: if the chunk can be issued like this again, with
-    ``kernels``.  ``patterns``: where somebody wants to know.
+    ``kernels``; ``kept``: if the player alone can.  ``patterns``: where somebody wants to know.
     """
 
     tickets: list[Ticket]
@@ -51,6 +52,7 @@ class Issued:
     recording: Recording | None = None
     kernels: Sequence[BoundKernel] = ()
     patterns: tuple[CopyPattern, ...] = ()
+    kept: KeptLaunch | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +90,8 @@ class Issuer:
             tickets = known.replay(memory, kernels, issue, issue.timing)
             return Issued(tickets, known.copying, known, kernels, known.patterns)
         is_kept = is_usual and memory.coherence == "lazy" and launch_plan.launches > 1
-        is_kept = is_kept and chunk.may_repeat(where, memory.images)
+        merges_little = self._merges_little(launch_plan, chunk)
+        is_kept = is_kept and (merges_little or chunk.may_repeat(where, memory.images))
         before = chunk.states() if is_kept else (None,)
         history = launch_plan.history
         start_ns = history.budget.now_ns()
@@ -98,6 +101,10 @@ class Issuer:
         if None in after:
             return Issued(tickets, recording.copying, patterns=recording.patterns)
         recording.repeats(_changes(chunk, before, after))
+        if merges_little:
+            trial = merging_trial(binding.kernel, chunk.plan, [where[k] for k in chunk.members])
+            kept = KeptLaunch(recording, kernels, trial)
+            return Issued(tickets, recording.copying, patterns=recording.patterns, kept=kept)
         chunk.keep(before, recording)
         return Issued(tickets, recording.copying, recording, kernels, recording.patterns)
 
@@ -179,7 +186,8 @@ class Issuer:
         chunk = binding.launch_plan.chunks[number]
         merges: Merges = {}
         try:
-            self._begin_merges(chunk, [where[k] for k in chunk.members], merges)
+            if not self._merges_little(binding.launch_plan, chunk):
+                self._begin_merges(chunk, [where[k] for k in chunk.members], merges)
             started = self._start(binding, number, where, issue, merges)
         except Exception:
             for parts in merges.values():
@@ -337,6 +345,13 @@ class Issuer:
                 where = [members[k] for k in merged.assignments]
                 if len(where) > 1 and (parts := self._merge_parts(used.buffer, merged.over, where, units)):
                     found[used.buffer.id, merged] = parts
+
+    def _merges_little(self, launch_plan: LaunchPlan, chunk: Chunk) -> bool:
+        """Whether all that it merges is so little that the host does, and the player then."""
+        plan, memory = chunk.plan, self._memory
+        is_alone = len(launch_plan.chunks) == 1 and not (chunk.mapped or chunk.reached.buffers)
+        is_near = memory.coherence == "lazy" and not memory.transfers.links.is_far
+        return plan.is_trial and not plan.is_attempt and is_alone and is_near
 
     def _merge_parts(
         self, buffer: VirtualBuffer, over: ByteRange, where: Sequence[int], units: MergeUnits

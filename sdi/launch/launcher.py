@@ -20,7 +20,7 @@ from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed, Status
 from sdi.launch.access_plans import AccessPlans, bound_access
-from sdi.launch.appending import Appender, KeptLaunch, RanChunk
+from sdi.launch.appending import Appender, RanChunk
 from sdi.launch.arguments import (
     ArgumentValue,
     BufferArgument,
@@ -44,6 +44,7 @@ from sdi.launch.profiling import shape_number
 from sdi.launch.recording import Recording
 from sdi.launch.replayers import IssueTimed, PartsReplayer, Replayer
 from sdi.launch.steps import Steps
+from sdi.launch.trials import KeptLaunch
 from sdi.ndrange import GroupBox, NDRange
 from sdi.partition.balance import BalanceMode
 from sdi.partition.history import LaunchHistory
@@ -334,7 +335,7 @@ class Launcher:
                 self._measure(kernel, launch_plan, chunk, issued)
             else:
                 made = self._issuer.issue(binding, number, where, is_usual, issue)
-                issued, patterns = made.tickets, patterns + made.patterns
+                issued, patterns, kept = made.tickets, patterns + made.patterns, made.kept
                 launch_plan.copied(made.copying)
                 if (recording := made.recording) is not None and recording.placed != generation:
                     recording.allocations = chunk.allocations(where, self._memory)

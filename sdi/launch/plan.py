@@ -5,11 +5,11 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sdi.appends import COPIES_MAX_NBYTES, are_named, are_small, is_simple
+from sdi.appends import COPIES_MAX_NBYTES, MERGED_MAX_NBYTES, are_named, are_small, is_simple
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.intervals import ByteRange, overlaid
@@ -126,7 +126,7 @@ class CutPlan:
 
     ``is_attempt``: only what the assignments did can tell whether one device could have done it, since each
     has a copy of its own of counters that hand out places, or of what at most one may change.
-    ``is_trial``: the player can tell, once it ran.
+    ``is_trial``: the player can tell, once it ran.  Or else it merges all that is merged: little.
     ``refusal``: why that can't be told, for the user.  ``is_simple``: see ``sdi.appends``; what is appended
     counts then unless it lies outside of its buffer.
     """
@@ -311,6 +311,11 @@ def make_plan(
             if buffer_id in apart or buffer_id not in regions
         ]
     )
+    merged = [each.over for plan in plans for each in plan.merged]
+    is_trial = bool(merged) and are_little(merged, MERGED_MAX_NBYTES)
+    if is_attempt:
+        is_apart = all(plan.buffer.id in apart for plan in plans if plan.merged)
+        is_trial = is_apart and are_named(model.appends) and are_little(merged, COPIES_MAX_NBYTES)
     return CutPlan(
         boxes,
         plans,
@@ -318,14 +323,13 @@ def make_plan(
         is_attempt,
         refusal,
         is_simple(model.appends) and are_small(model.appends, values),
-        is_attempt and not images and are_named(model.appends) and _is_little(plans, apart),
+        is_trial and not images,
     )
 
 
-def _is_little(plans: Sequence[BufferPlan], apart: Mapping[int, BufferPlan]) -> bool:
-    """Whether members have copies of few bytes, and nothing else is merged."""
-    merged = [(plan.buffer.id in apart, each.over.nbytes) for plan in plans for each in plan.merged]
-    return all(is_apart for is_apart, _ in merged) and sum(n for _, n in merged) <= COPIES_MAX_NBYTES
+def are_little(copied: Iterable[ByteRange], most_nbytes: int) -> bool:
+    """Whether the player looks at members' copies of these bytes."""
+    return sum(-(-over.nbytes // 8) * 8 for over in copied) <= most_nbytes
 
 
 def image_slabs(model: KernelModel, values: Sequence[ArgumentValue]) -> tuple[int | None, ...]:

@@ -1,8 +1,9 @@
-"""What the player needs to know of a launch that uses results of atomics, to carry it out again.
+"""What the player needs to know of a launch to carry it out again where members' copies are looked at then.
 
-Once the members are done it looks at their copies of the counters.  Where the launch counts, it moves what
-they have appended and adds the counters up; where it does not, or is of another kind than this says, the
-launch is Python's (``launch/appending.py``).  Source: design/0023-atomics-that-answer.md.
+Of one that uses results of atomics these are copies of the counters.  Where the launch counts, the player
+moves what members have appended and adds the counters up; where it does not, or is of another kind than this
+says, the launch is Python's (``launch/appending.py``).  What several members wrote to a few bytes it merges.
+Source: design/0023-atomics-that-answer.md, design/0019-merging.md.
 """
 
 from __future__ import annotations
@@ -11,23 +12,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sdi.appends import COPIES_MAX_NBYTES, SMALL, Append, AppendStore, Polynomial, magnitude_of, value_of
+from sdi.devices.handles import BoundKernel
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument
 from sdi.launch.chunks import Chunk
 from sdi.launch.kernel import Binding, Kernel
-from sdi.launch.plan import BufferPlan
-from sdi.launch.recording import Change
+from sdi.launch.plan import BufferPlan, CutPlan, are_little
+from sdi.launch.recording import Change, Recording
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
+from sdi.vmem.merging.members import MergeUnits
 
 
 @dataclass(frozen=True, slots=True)
 class TrialCopies:
-    """Bytes of which each member has a copy: counters of ``element_nbytes`` each, or what is watched."""
+    """Bytes of which ``members`` have copies: counters of ``element_nbytes`` each, or what is watched, or
+    merged: in these ``units`` then.
+    """
 
     buffer: VirtualBuffer
     over: ByteRange
     element_nbytes: int
+    members: tuple[int, ...]
+    cause: str
+    units: MergeUnits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class TrialCounter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """``counters``: none where members' copies are compared, and one of them may have changed.
+    """``counters``: none where members' copies are merged, or compared, and one of them may have changed.
 
     ``members``: in the order of the assignments.  ``keeper``: who gets what is appended, None: the host.
     ``scalars``: arguments of which it depends on every bit.  ``undone``: what residency is where it does not
@@ -75,6 +83,38 @@ class Trial:
     keeper: int | None
     scalars: frozenset[int]
     undone: tuple[tuple[VirtualBuffer, State], ...]
+
+    @property
+    def merges(self) -> bool:
+        """Whether it counts in any case."""
+        return any(each.units is not None for each in self.copies)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptLaunch:
+    """``recording``: up to the kernels, which are ``kernels``; ``trial``: what comes then."""
+
+    recording: Recording
+    kernels: Sequence[BoundKernel]
+    trial: Trial
+
+
+def merging_trial(kernel: Kernel, plan: CutPlan, members: Sequence[int]) -> Trial:
+    """Of a launch of one chunk that ``merges_little``."""
+    copies = [
+        TrialCopies(
+            used.buffer,
+            merged.over,
+            units.compared_nbytes,
+            tuple([members[k] for k in merged.assignments]),
+            used.cause,
+            units,
+        )
+        for used in plan.buffers
+        for merged in used.merged
+        for units in (MergeUnits(used.unit_nbytes, used.smallest_nbytes, merged.update),)
+    ]
+    return Trial(kernel, tuple(members), tuple(copies), (), None, frozenset(), ())
 
 
 def trial_of(
@@ -93,7 +133,7 @@ def trial_of(
     chunk = plan.chunks[0]
     if len(plan.chunks) > 1 or chunk.mapped or chunk.plan.images or chunk.reached.buffers:
         return None
-    copies = _copies(chunk)
+    copies = _copies(chunk, tuple(members))
     if copies is None or memory.coherence != "lazy":
         return None
     stays = {change.directory for change in changes if change.before is change.after}
@@ -120,7 +160,7 @@ def trial_of(
     )
 
 
-def _copies(chunk: Chunk) -> list[TrialCopies] | None:
+def _copies(chunk: Chunk, members: tuple[int, ...]) -> list[TrialCopies] | None:
     """What members have copies of, if nothing else is merged."""
     found: list[TrialCopies] = []
     for used in chunk.plan.buffers:
@@ -130,9 +170,8 @@ def _copies(chunk: Chunk) -> list[TrialCopies] | None:
             continue
         for merged in used.merged:
             size = 1 if merged.update is None else merged.update.nbytes
-            found.append(TrialCopies(used.buffer, merged.over, size))
-    fits = sum(-(-each.over.nbytes // 8) * 8 for each in found) <= COPIES_MAX_NBYTES
-    return found if found and fits else None
+            found.append(TrialCopies(used.buffer, merged.over, size, members, used.cause))
+    return found if found and are_little([each.over for each in found], COPIES_MAX_NBYTES) else None
 
 
 def _once(appends: Sequence[Append], values: Sequence[ArgumentValue]) -> list[Append]:

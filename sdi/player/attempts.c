@@ -1,8 +1,9 @@
-/* Attempts: launches of which what members made of counters tells whether they count (design/0023).
+/* Attempts: launches of which what members made of counters tells whether they count (design/0023); and launches whose
+ * results are brought together here, which always do (0019).
  *
- * Each member runs its share with a copy of the counters.  When all are done either what they appended is moved behind
- * each other and the counters are added up, or nothing of it counts, and Python runs the launch anew.  Until then no
- * other record is acted on. */
+ * Each member runs its share with a copy of what several may write.  When all are done either what they appended is moved
+ * behind each other and the counters are added up, or the copies are merged, or nothing of it counts, and Python runs the
+ * launch anew.  Until then no other record is acted on. */
 #include "player.h"
 
 #include <string.h>
@@ -16,11 +17,6 @@ struct piece {
     uint32_t op, segment;
     uint64_t source, target, nbytes;
 };
-
-static const char *copy_of_member(const struct watched *w, uint32_t k)
-{
-    return (const char *)(uintptr_t)(w->copies_at + k * ((w->nbytes + 7) / 8 * 8));
-}
 
 static char *on_host(const struct watched *w)
 {
@@ -170,6 +166,11 @@ static bool may_be_decided(const struct sdi_player *p, const struct recording *r
 
 static enum verdict decide(struct sdi_player *p, struct recording *r, struct node *node, int *status)
 {
+    if (r->merges) {
+        for (uint32_t i = 0; i < r->num_watched; i++)
+            sdi_player_merge(&r->watched[i]);
+        return COUNTS;
+    }
     if (!r->num_handed)
         return watch_stands(r) ? COUNTS : UNDONE;
     struct piece pieces[PIECES_MAX];
@@ -232,6 +233,15 @@ API uint32_t sdi_player_undone(struct sdi_player *p)
     uint32_t found = p->undone;
     p->undone = 0;
     return found;
+}
+
+/* Of what is watched number `i` of a recording: conflicts, and bytes that members changed, since the last call. */
+API void sdi_player_merged(struct sdi_player *p, uint32_t number, uint32_t i, uint64_t *counts)
+{
+    struct watched *of = &p->recordings[number].watched[i];
+    counts[0] = of->conflicts;
+    counts[1] = of->changed_nbytes;
+    of->conflicts = of->changed_nbytes = 0;
 }
 
 /* Bytes that were moved by operation `op` of a recording since the last call. */

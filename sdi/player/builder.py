@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, Protocol
 
 from sdi.cells import Cells
+from sdi.devices.comparing import operation_number
 from sdi.devices.native import FETCHED_MAX, NativeLane, NativeLaunch, NativeMember, NativePart, NativePlace
 from sdi.intervals import ByteRange
 from sdi.launch.chunks import Chunk
@@ -83,7 +84,7 @@ class Builder:
         self.keep: list[object] = []
         self.client = (c.CLIENT_NONE, 0, 0, 0, 0, 0)
         self.span = (0, 0, 0, 0)
-        self.floats = False
+        self.floats = self.merges = False
         self.shown = 0
         self.launches: list[tuple[int, NativeLaunch]] = []
         self.told: list[tuple[str | int, ...]] = []
@@ -357,7 +358,7 @@ class Builder:
         return [(segment, c.WRITES_TOGETHER) for segment in dict.fromkeys(found)]
 
     def trial(self, trial: Trial, copies: memoryview) -> bool:
-        """What tells whether the launch counts, and what happens then.
+        """What tells whether the launch counts, or is merged, and what happens then.
 
         ``copies``: where those of members go.
         """
@@ -366,14 +367,13 @@ class Builder:
             if cells is None:
                 return False
             self.undone.append((cells[1], buffer.directory.number_of(state)))
-        self.num_tried = len(trial.members)
+        self.num_tried, self.merges = len(trial.members), trial.merges
         if self.num_tried * sum(len(counter.stores) for counter in trial.counters) > c.PIECES_MAX:
             return False
         at = 0
         for each in trial.copies:
-            stride = -(-each.over.nbytes // 8) * 8
-            nbytes = self.num_tried * stride
-            if at + nbytes > copies.nbytes or not self._copies_of(trial, each, copies[at : at + nbytes]):
+            nbytes = len(each.members) * (-(-each.over.nbytes // 8) * 8)
+            if at + nbytes > copies.nbytes or not self._copies_of(each, copies[at : at + nbytes]):
                 return False
             at += nbytes
         first = len(self.ops)
@@ -390,15 +390,16 @@ class Builder:
         self.num_moves = len(self.ops) - first
         return True
 
-    def _copies_of(self, trial: Trial, of: TrialCopies, copies: memoryview) -> bool:
+    def _copies_of(self, of: TrialCopies, copies: memoryview) -> bool:
         """Each member's copy goes where it is looked at."""
         memory, segment = self._player.memory, self._player.segment(of.buffer, HOST)
         host, over = of.buffer.dependencies[HOST], of.over
         view = memory.memories.host_view(of.buffer, over)
         if segment < 0:
             return False
-        stride = copies.nbytes // len(trial.members)
-        for k, member in enumerate(trial.members):
+        stride = copies.nbytes // len(of.members)
+        name = "append" if of.units is None else "merge"
+        for k, member in enumerate(of.members):
             native, place = self._player.members[member], self._place(of.buffer, member, over)
             if place is None or not native.host(copies):
                 return False
@@ -408,11 +409,18 @@ class Builder:
             uses = (of.buffer.dependencies[member_memory(member)].use((over,), ()), host.use((), (over,)))
             self.uses.append((member, uses))
             accesses = [(self._player.segment(of.buffer, member_memory(member)), 0)]
-            if not self._op(op, accesses, ("work", "append", member, over.nbytes, "append")):
+            if not self._op(op, accesses, ("work", name, member, over.nbytes, name)):
                 return False
-        self.watched.append(
-            c.PlayerWatched(address(view), address(copies), over.nbytes, segment, of.element_nbytes)
+        watched = c.PlayerWatched(address(view), address(copies), over.nbytes)
+        watched.segment, watched.element_nbytes, watched.num_copies = (
+            segment,
+            of.element_nbytes,
+            len(of.members),
         )
+        if of.units is not None:
+            watched.smallest_nbytes = min(of.units.smallest_nbytes, of.element_nbytes)
+            watched.operation = operation_number(of.units.update)
+        self.watched.append(watched)
         return True
 
     def _move(self, trial: Trial, store: TrialStore, member: int) -> bool:
@@ -500,6 +508,7 @@ class Builder:
             client_slack=self.span[2],
             client_span=self.span[3],
             floats=self.floats,
+            merges=self.merges,
             index=index,
             client=kind,
             client_segment=segment,

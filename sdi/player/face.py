@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from sdi.appends import COPIES_MAX_NBYTES
+from sdi.appends import MERGED_MAX_NBYTES
 from sdi.cells import CELL_TAKEN, Cells
 from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
@@ -15,6 +15,7 @@ from sdi.devices.native import DriverKind, NativeLane, NativeMember
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError
 from sdi.launch.kernel import LaunchPlan
+from sdi.launch.trials import Trial
 from sdi.limits import has_few_files
 from sdi.partition.gain import Ran
 from sdi.player import library as c
@@ -26,7 +27,7 @@ from sdi.player.profiled import Profiled
 from sdi.player.recorded import Recorded
 from sdi.profile.record.recorder import Recorder
 from sdi.vmem.buffer import VirtualBuffer
-from sdi.vmem.directory import HOST
+from sdi.vmem.directory import HOST, member_memory
 from sdi.vmem.memory import VirtualMemory
 from sdi.wire.layout import layout
 from sdi.wire.records import BODY, STAGING_NBYTES, STAGING_OFFSET
@@ -312,7 +313,9 @@ class Player:
         accounting = self.memory.accounting
         for change in recorded.changes:
             change.directory.follow()
-        if recorded.trial is not None:
+        if recorded.trial is not None and recorded.trial.merges:
+            self._count_merges(recorded.number, recorded.trial, runs)
+        elif recorded.trial is not None:
             recorded.trial.kernel.attempts.stands(runs)
         for op, source, target, cause in recorded.moves:
             if nbytes := self._quick.sdi_player_moved(self._handle, recorded.number, op):
@@ -332,6 +335,19 @@ class Player:
             launch_plan.history.refill(launch_plan.epoch)
         else:
             self.memory.moved.application += _copied_nbytes(recorded.command) * runs
+
+    def _count_merges(self, number: int, trial: Trial, runs: int) -> None:
+        accounting, counts = self.memory.accounting, (ctypes.c_uint64 * 2)()
+        for i, copies in enumerate(trial.copies):
+            nbytes = copies.over.nbytes * runs
+            for member in copies.members:
+                accounting.repeated(member_memory(member), HOST, nbytes, copies.cause, runs)
+            self._quick.sdi_player_merged(self._handle, number, i, counts)
+            conflicts, changed_nbytes = counts
+            accounting.raced(copies.cause, conflicts)
+            accounting.events.twins += runs
+            accounting.events.twin_nbytes += nbytes
+            accounting.events.diff_nbytes += changed_nbytes
 
     def in_flight(self) -> list[c.Told]:
         """Commands in flight, as they arrived."""
@@ -422,7 +438,7 @@ class Player:
     def copies_at(self) -> memoryview | None:
         """See ``RecordingTable``."""
         if self._copies_at is None:
-            nbytes, arena = len(self.members) * COPIES_MAX_NBYTES, self.memory.arena
+            nbytes, arena = len(self.members) * MERGED_MAX_NBYTES, self.memory.arena
             try:
                 self._copies_at = arena.view(arena.allocate(nbytes), nbytes)
             except ClError:  # full: the launch, which was issued, is none the worse for it

@@ -133,13 +133,19 @@ class Test(ctypes.Structure):
 
 
 class PlayerWatched(ctypes.Structure):
-    """Bytes of which each member of an attempt has a copy.
+    """Bytes of which each member of an attempt has a copy, or that are merged.
 
-    ``host_at``: where the host has them, its ``segment``; ``copies_at``: those of members, one behind the
-    other, each with a multiple of 8 bytes.
+    ``host_at``: where the host has them, its ``segment``; ``copies_at``: ``num_copies`` of members, one
+    behind the other, each with a multiple of 8 bytes.  ``operation``: see ``devices.comparing``.  What is not
+    updated is compared by units of ``element_nbytes``, in which scalars of ``smallest_nbytes`` may have been
+    stored.  ``conflicts``, ``changed_nbytes``: C's.
     """
 
-    _fields_ = _fields("watched", "u64 host_at copies_at nbytes", "u32 segment element_nbytes")
+    _fields_ = _fields(
+        "watched",
+        "u64 host_at copies_at nbytes conflicts changed_nbytes",
+        "u32 segment element_nbytes smallest_nbytes operation num_copies reserved",
+    )
 
 
 class PlayerHanded(ctypes.Structure):
@@ -194,7 +200,7 @@ class Given(ctypes.Structure):
         "u64 client_from client_stop client_slack client_span",
         "u32 index num_guards num_effects num_budgets num_ops num_accesses num_holes num_tests",
         "u32 client client_segment client_shown blocking watch profiled num_beside num_together",
-        "u32 num_moves num_tried num_watched num_handed num_stores num_undone floats",
+        "u32 num_moves num_tried num_watched num_handed num_stores num_undone floats merges",
     )
 
 
@@ -298,6 +304,8 @@ def load(path: Path) -> tuple[ctypes.CDLL, ctypes.PyDLL]:
         "sdi_player_holds": (ctypes.c_bool, [_pointer, _u32]),
         "sdi_player_released": (_u32, [_pointer]),
         "sdi_player_undone": (_u32, [_pointer]),
+        "sdi_player_merge": (None, [ctypes.POINTER(PlayerWatched)]),
+        "sdi_player_merged": (None, [_pointer, _u32, _u32, ctypes.POINTER(_u64)]),
         "sdi_player_moved": (_u64, [_pointer, _u32, _u32]),
         "sdi_player_buffer": (ctypes.c_bool, [_pointer, _u64, _u32, _u32, ctypes.POINTER(_u32)]),
         "sdi_player_no_buffer": (None, [_pointer, _u64]),

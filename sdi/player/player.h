@@ -517,6 +517,7 @@ int recording_perform(struct sdi_player *p, struct recording *r, struct op *op, 
                       const char *record);
 bool recording_may_move(const struct sdi_player *p, const struct recording *r);
 void recording_counts(struct sdi_player *p, struct recording *r, struct node *node, int status);
+const char *copy_of_member(const struct watched *, uint32_t k);
 enum taken attempt_take(struct sdi_player *p);
 void attempt_fails(struct sdi_player *p);
 void node_take_back(struct sdi_player *p, struct node *node);
@@ -540,6 +541,8 @@ void recordings_free(struct sdi_player *);
 struct sdi_player *sdi_player_new(int commands, int notices, void *arena, uint32_t *cells, struct segment *segments,
                                   uint64_t *released);
 void sdi_player_free(struct sdi_player *);
+void sdi_player_merge(struct watched *);
+void sdi_player_merged(struct sdi_player *, uint32_t number, uint32_t i, uint64_t *counts);
 void sdi_player_drivers(struct sdi_player *, const struct cuda_table *, const struct opencl_table *);
 int sdi_player_lane(struct sdi_player *, uint32_t driver, void *context, void *stream);
 int sdi_player_streams(struct sdi_player *, void *const *streams);

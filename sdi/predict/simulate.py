@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sdi.commands import Launch
+from sdi.partition.gain import COPY_BYTES_PER_NS
 from sdi.predict.rates import MachineCosts
 from sdi.predict.schedule import Schedule
 from sdi.predict.trace import COPY, KERNEL, MERGE, WORK, MemberTrace, TracedCommand, TracedOperation
@@ -160,8 +161,10 @@ class _Simulation:
             case what if what == COPY:
                 return self._copy(operation, kernel, waits)
             case what if what == MERGE:
-                ns = operation.nbytes / costs.compare_gb_per_s
-                return self._add(MERGES, kernel, of, ns, (self._lane(operation),), waits)
+                rate = costs.compare_gb_per_s
+                if operation.target == HOST:
+                    rate = min(rate, COPY_BYTES_PER_NS)
+                return self._add(MERGES, kernel, of, operation.nbytes / rate, (self._lane(operation),), waits)
             case what if what == WORK:
                 total = _nbytes(traced)
                 ns = step.work_ns * operation.nbytes / total if step.work_ns and total else 0.0

@@ -46,6 +46,8 @@ from sdi.vmem.memory import VirtualMemory
 _APART_NS = 10**12
 """Commands are planned as if what was copied for those before had long arrived."""
 _ROUNDS_MAX = 10_000
+_PLANNED = 2
+"""Launches of a kind whose results are looked at, before the player carries them out."""
 _SURE = 3
 """So often a time counts as measured: short ones are believed then (``launch/cutting.py``)."""
 KERNEL, COPY, MERGE, WORK, TASK = "kernel", "copy", "merge", "work", "task"
@@ -173,6 +175,7 @@ class _Tracer:
             operation = self.trace.operations[ticket.number]
             operation.cause = cause
             if what in ("twin", "diff", "merge"):
+                operation.nbytes = nbytes if operation.what == TASK else operation.nbytes
                 operation.what = MERGE
 
     def resident(self, member: int, nbytes: int) -> None:
@@ -455,15 +458,17 @@ def _act(
             made.plan_ns, made.is_known = session.plan_ns, session.device.was_known
             made.stop = len(found.operations)
             if isinstance(step.command, Launch):
-                _describe(made, session.launcher, step.command)
+                _describe(made, session.launcher, step.command, found.nodes)
             found.commands.append(made)
 
 
-def _describe(made: TracedCommand, launcher: Launcher, launch: Launch) -> None:
+def _describe(made: TracedCommand, launcher: Launcher, launch: Launch, nodes: Sequence[int]) -> None:
     binding = launcher.known.values.get(launch.record)
     if binding is not None:
         plan = binding.launch_plan
         made.assignments = len(plan.plan.boxes)
         made.why_fewer = plan.why_whole or plan.history.why_fewer
+        is_played = plan.plan.is_trial and len(plan.chunks) == 1 and not any(nodes)
+        made.is_known |= is_played and plan.launches > _PLANNED
         x, y, z = plan.ndrange.local_size
         made.local_items = x * y * z

@@ -118,6 +118,7 @@ def large_rectangles_are_right(cl: Cl) -> None:
                 queue, buffer, 1, origin, sizes([0, 0, 0]), region, *pitches, given, 0, None, None
             )
         )
+        cl.check(cl.clFinish(queue))  # it has been read before that, and may be on its way
         expected = bytearray(b"\1" * BUFFER)
         for number in range(rows * slices):
             at = 3 + number // rows * slice_ + number % rows * row

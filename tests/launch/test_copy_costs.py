@@ -192,6 +192,19 @@ def test_the_player_finds_out_sooner_but_for_members_of_other_nodes(links: Links
     assert attempt_ns(trial, here) < attempt_ns(attempt, here) / 5
 
 
+def test_little_that_is_merged_costs_no_turn_of_python() -> None:
+    def plan(nbytes: int) -> CutPlan:
+        made = _plan(Directory(nbytes, True), [[ByteRange(0, 4)]] * 2)
+        merged = (MergedRange(ByteRange(0, nbytes), (0, 1)),)
+        return replace(made, buffers=(replace(made.buffers[0], merged=merged),))
+
+    little = replace(plan(1 << 10), is_trial=True)
+    here, far = Links([GPU] * 2), Links([GPU] * 2, nodes=(0, 1), near=(True, False))
+    assert merge_ns(little, here) < merge_ns(plan(1 << 10), here) / 10
+    assert merge_ns(replace(plan(MIB), is_trial=True), here) > 2 * merge_ns(little, here)
+    assert merge_ns(little, far) == merge_ns(plan(1 << 10), far)
+
+
 def test_what_members_merge_themselves_does_not_cross_to_the_host_and_back() -> None:
     over = 80 * MIB
 

@@ -67,6 +67,13 @@ def test_members_that_may_write_the_same_are_compared(packed: bytes) -> None:
     assert sum(o.nbytes for o in merged) >= NBYTES and all(o.cause.startswith("scatter: to") for o in merged)
 
 
+def test_what_is_merged_where_members_copies_are_looked_at_is_planned_twice(packed: bytes) -> None:
+    launches = [launch("scatter", 2, 1, ns=1e8)] * 4
+    found = traced(program(packed, write(1), write(2), *launches, read(2, 6)), 2)
+    known = [each.is_known for each in found.commands if each.assignments == 2]
+    assert known == [False, False, True, True]
+
+
 def test_a_program_that_does_not_build_is_refused() -> None:
     with pytest.raises(NotPredictable, match="program 9 of the profile can't be built again"):
         traced(program(b"no object", launch("step", 2, 1, N)), 1)

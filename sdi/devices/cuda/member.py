@@ -365,7 +365,7 @@ class CudaDevice:
             changes,
             struct.pack("<Q", values_offset(comparison.nbytes, comparison.unit_nbytes)),
             struct.pack("<I", 8 * comparison.smallest_nbytes),
-            struct.pack("<I", operation_number(comparison)),
+            struct.pack("<I", operation_number(comparison.update)),
         ]
         groups = min(_APPLY_GROUPS, -(-num_runs(comparison.nbytes, comparison.unit_nbytes) // _APPLY_ITEMS))
 

@@ -78,7 +78,7 @@ class Comparer:
                 found,
                 np.uint64(values_offset(comparison.nbytes, comparison.unit_nbytes)),
                 np.uint32(8 * comparison.smallest_nbytes),
-                np.uint32(operation_number(comparison)),
+                np.uint32(operation_number(comparison.update)),
             )
             return self._enqueue(queue, kernel, given)
 
