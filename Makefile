@@ -22,7 +22,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 LIBRARY := $(VENV)/lib/sdi/libsdi_icd.so
-LIBRARY_SOURCES := $(wildcard sdi/errors.py sdi/cells.py sdi/wire/*.py sdi/client/* sdi/client/*/* sdi/player/*)
+LIBRARY_SOURCES := $(wildcard sdi/errors.py sdi/cells.py sdi/dataclass.py sdi/wire/*.py sdi/client/* sdi/client/*/* sdi/player/*)
 CACHES := $(CURDIR)/build/test-cache
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Empty: not set.  Tests start many Pythons.

@@ -7,9 +7,10 @@ happens is open on one device too.  Source: design/0023-atomics-that-answer.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
+
+from sdi.dataclass import dataclass
 
 
 class Scalar(NamedTuple):

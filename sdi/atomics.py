@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from sdi.dataclass import dataclass
 
 Operation = Literal["add", "xor", "and", "or", "min", "max"]
 

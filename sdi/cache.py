@@ -18,9 +18,9 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from sdi import limits
+from sdi.dataclass import dataclass
 
 _log = logging.getLogger("sdi.cache")
 

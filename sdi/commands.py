@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from sdi.dataclass import dataclass, field
 from sdi.errors import insist
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3

@@ -9,9 +9,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, Literal, NoReturn
+
+from sdi.dataclass import dataclass
 
 NUMBER_SIGNS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,

@@ -8,11 +8,11 @@ then: one, or some more where a run passes a stride's end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
 
+from sdi.dataclass import dataclass
 from sdi.region import Bytes, bytes_of
 
 Interval = tuple[int, int]

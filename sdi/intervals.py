@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from typing import ClassVar, Generic, TypeVar
+
+from sdi.dataclass import dataclass
 
 V = TypeVar("V")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from sdi.dataclass import dataclass
 
 Int3 = tuple[int, int, int]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from sdi.dataclass import dataclass
 from sdi.intervals import ByteRange
 
 Levels = tuple[tuple[int, int], ...]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from operator import attrgetter, is_, itemgetter
 from typing import Generic, TypeVar
 
 from sdi.bands import combined
+from sdi.dataclass import dataclass
 from sdi.grid import num_entries
 from sdi.intervals import ByteRange, coalesce
 from sdi.region import Bytes, Levels, bytes_of, do_meet, within

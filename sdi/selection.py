@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,6 +21,7 @@ from sdi.condition import (
     ValueComparison,
     read_condition,
 )
+from sdi.dataclass import dataclass
 
 Facts = Mapping[str, "float | str"]
 """What is known of a device: a value for each attribute."""

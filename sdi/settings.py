@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
 
 from sdi.condition import ConditionError
+from sdi.dataclass import dataclass
 from sdi.selection import is_query, parse_selection
 from sdi.sizes import size
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from sdi.appends import Limit, Polynomial, Scalar
 from sdi.clc.covering import Refused, Store
 from sdi.clc.frontend.syntax import Form, Function, NodeKind, Space, SyntaxNode, Tree, bare
 from sdi.clc.linear import Linear, Locals, Symbol, changed_by, without
 from sdi.clc.work_item_choices import Key
+from sdi.dataclass import dataclass, field
 
 _COUNTER_NBYTES = (4, 8)
 

@@ -9,7 +9,6 @@ design/0023-atomics-that-answer.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 
 from sdi.appends import Append, AppendStore, Load
@@ -33,6 +32,7 @@ from sdi.clc.group_appends import GroupAppends
 from sdi.clc.group_parts import ADDS
 from sdi.clc.linear import ONE, Linear, Symbol, added, without
 from sdi.clc.preprocess.lines import LineMap
+from sdi.dataclass import dataclass, replace
 
 _JUMPS = frozenset({NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.LABEL, NodeKind.ASM})
 _BODIES = {

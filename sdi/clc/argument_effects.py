@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from sdi.atomics import Update
+from sdi.dataclass import dataclass, field
 
 UNKNOWN_NBYTES = 0
 

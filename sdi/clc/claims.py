@@ -7,8 +7,6 @@ so what is not clear stands behind none.  Source: design/0023-atomics-that-answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from sdi.clc.atomics import unused_calls, update_of
 from sdi.clc.frontend.builtins import Action, action_of
 from sdi.clc.frontend.syntax import (
@@ -24,6 +22,7 @@ from sdi.clc.frontend.syntax import (
 )
 from sdi.clc.linear import changed_by
 from sdi.clc.seldom import guarded_calls
+from sdi.dataclass import dataclass, field
 
 _JUMPS = frozenset({NodeKind.GOTO, NodeKind.INDIRECT_GOTO, NodeKind.ASM})
 _ENTRIES = frozenset({NodeKind.CASE, NodeKind.DEFAULT, NodeKind.LABEL})

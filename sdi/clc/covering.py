@@ -6,9 +6,9 @@ Source: design/0023-atomics-that-answer.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sdi.clc.linear import ONE, Linear, Symbol, divided, scaled, without
+from sdi.dataclass import dataclass
 
 _ELEMENTS_MAX = 4096
 

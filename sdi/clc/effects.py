@@ -9,8 +9,6 @@ assumed to point into every argument.  Every answer errs on the side of more eff
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from sdi.atomics import Update
 from sdi.clc.appends import FoundAppends
 from sdi.clc.argument_effects import UNKNOWN_NBYTES, ArgumentEffects
@@ -36,6 +34,7 @@ from sdi.clc.frontend.syntax import (
 )
 from sdi.clc.preprocess.lines import LineMap
 from sdi.clc.seldom import is_counted, reads_global
+from sdi.dataclass import dataclass, field
 
 Roots = frozenset[int]
 NOTHING: Roots = frozenset()

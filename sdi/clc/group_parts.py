@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from sdi.clc.append_sites import KernelText, Site
 from sdi.clc.covering import Refused
@@ -15,6 +14,7 @@ from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, bare, cal
 from sdi.clc.linear import ONE, Linear, Symbol, changed_by, changed_by_itself
 from sdi.clc.local_places import AFTER, BEFORE, GroupBlock, LocalAccess, LocalPlace, LocalPlaces
 from sdi.clc.work_item_choices import Choices, Chosen, Fact, Key
+from sdi.dataclass import dataclass, replace
 
 ADDS = re.compile(r"(?:(?:atomic|atom)_(?:add|inc)|atomic_fetch_add(?:_explicit)?)\Z")
 """Functions whose results are places."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sdi.clc.frontend.builtins import Action, action_of
 from sdi.clc.frontend.syntax import LOOPS, STEPPING, Form, NodeKind, Space, SyntaxNode, Tree, callee_of
+from sdi.dataclass import dataclass
 
 _BARRIERS = re.compile(r"(work_group_)?barrier\Z")
 BEFORE = -1

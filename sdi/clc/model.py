@@ -5,12 +5,11 @@ All values are frozen: a model is computed once per build and shared by threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sdi.appends import Append
 from sdi.atomics import Update
 from sdi.clc.frontend.objects import ObjectText
 from sdi.clc.frontend.syntax import Tree
+from sdi.dataclass import dataclass
 from sdi.ndrange import GroupBox, Int3, NDRange
 from sdi.wire.arguments import ArgumentKind
 

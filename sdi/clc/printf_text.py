@@ -9,8 +9,8 @@ import ctypes
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sdi.dataclass import dataclass
 from sdi.wire.kernels import PRINT_RECORD
 from sdi.wire.layout import layout
 

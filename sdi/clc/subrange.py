@@ -9,12 +9,12 @@ know passes through untouched; no edit adds or removes a line, so ``#line`` stay
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind, is_kernel
 from sdi.clc.frontend.builtins import GEOMETRY_FUNCTIONS
 from sdi.clc.frontend.syntax import Function, NodeKind, Space, SyntaxNode, Tree, callee_of, outside_literals
 from sdi.clc.model import ArgumentKind
+from sdi.dataclass import dataclass
 from sdi.wire.kernels import GEOMETRY
 from sdi.wire.layout import declarations
 

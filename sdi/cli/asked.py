@@ -6,10 +6,10 @@ import argparse
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from sdi.clc.frontend.syntax import Form, Type
 from sdi.clc.model import Argument, ArgumentKind, CompiledProgram, KernelModel
+from sdi.dataclass import dataclass
 from sdi.devices.image import ImageShape
 from sdi.explain.notes import KernelNote
 from sdi.launch.access_plans import AccessPlans

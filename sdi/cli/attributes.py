@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from sdi.cli.counters import table
+from sdi.dataclass import dataclass
 from sdi.devices.kinds import MemberCandidate
 from sdi.devices.selecting import attributes, select
 from sdi.selection import ATTRIBUTES, named_in

@@ -12,11 +12,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
 
+from sdi.dataclass import asdict, dataclass
 from sdi.devices.base import Device
 from sdi.devices.copying import across, download, upload
 from sdi.devices.handles import DeviceBuffer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 
 from sdi.cli.verdict import Course, verdict
+from sdi.dataclass import dataclass, field, fields
 from sdi.sizes import size
 from sdi.wire.records import COMMANDS
 

@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +22,7 @@ from sdi import settings as settings_module
 from sdi.cli.hosts import find_mpiexec
 from sdi.cli.progress import doing
 from sdi.cluster import start
+from sdi.dataclass import dataclass
 from sdi.locate import NotInstalled, image_environ, library, service_python
 from sdi.player import load as player
 from sdi.settings import NAMES, Settings, SettingsError

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sdi.clc.compile import compile_source
@@ -15,6 +14,7 @@ from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.options import split_options
 from sdi.cli.asked import ExplainError, SizeNote, asked_launch
 from sdi.cli.counters import table
+from sdi.dataclass import asdict, dataclass, replace
 from sdi.devices.capabilities import CPU
 from sdi.errors import BuildError
 from sdi.explain.notes import KernelNote, LaunchNote, note_kernel, note_launch

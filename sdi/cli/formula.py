@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.cli.asked import AskedLaunch, ExplainError, asked_launch, assignments
 from sdi.cli.counters import table
+from sdi.dataclass import asdict, dataclass
 from sdi.devices.capabilities import CPU, kind_named
 from sdi.explain import formula as algebra
 from sdi.explain.fit import Point, Polynomial, Value, fitted, leading

@@ -10,10 +10,10 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from sdi import limits
+from sdi.dataclass import dataclass, field
 from sdi.locate import LIBRARY
 from sdi.service.progress import UNDER_RUN
 

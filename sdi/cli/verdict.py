@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from sdi.dataclass import dataclass
 
 _EVEN = 1.05
 """Below this factor a run is about as fast."""

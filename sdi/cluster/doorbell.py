@@ -20,9 +20,10 @@ import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from sdi.dataclass import dataclass, field
 
 _KEY_NBYTES = 16
 _RING = struct.Struct("<IBQ")  # who rings, to which of the receiver's addresses, a count

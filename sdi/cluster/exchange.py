@@ -13,7 +13,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -26,6 +25,7 @@ from sdi.cluster.records import IN_BATCH, DamagedBatch, NodeRecord, RecordKind, 
 from sdi.cluster.shared import Mapped, Pool, word_at
 from sdi.cluster.staging import LENT_NBYTES, Staging
 from sdi.cluster.transport import Room, Transport
+from sdi.dataclass import dataclass, replace
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.copying import download, upload

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from sdi.cluster.records import RecordKind, packed
 from sdi.cluster.shared import Mapped, word_at, words_nbytes
 from sdi.cluster.staging import Staging
 from sdi.cluster.transport import Transport
+from sdi.dataclass import dataclass
 from sdi.devices.ticket import Ticket
 
 _WINDOW = 8

@@ -19,12 +19,12 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from sdi.cluster.loopback import sockets
 from sdi.cluster.records import strings, strings_of
 from sdi.cluster.shared import Mapped, Pool
+from sdi.dataclass import dataclass
 from sdi.service.handover import HandoverError, check_peer, listen, peer_of
 
 PATIENCE_S = 20.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.capabilities import MemberKind
 from sdi.devices.discover import MemberSettings
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from sdi.cluster.arguments import arguments_of
 from sdi.cluster.exchange import region_of
 from sdi.cluster.mailboxes import Mailboxes, RepeatedRound
 from sdi.cluster.records import NodeRecord, RecordKind
+from sdi.dataclass import dataclass
 from sdi.devices.base import BoundArgument, Device
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram
 from sdi.devices.issue import Timing

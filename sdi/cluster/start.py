@@ -7,10 +7,10 @@ import gc
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sdi import limits
 from sdi.cluster.transport import Transport
+from sdi.dataclass import dataclass
 from sdi.settings import SettingsError
 
 _LAUNCHERS = (

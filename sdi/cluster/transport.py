@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from sdi.dataclass import dataclass, replace
 
 
 @dataclass(slots=True)

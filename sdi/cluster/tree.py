@@ -12,13 +12,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
 from sdi.cluster.gathered import Run, runs_packed
 from sdi.cluster.records import NodeRecord, RecordKind, failure, packed
 from sdi.cluster.transport import Transport
+from sdi.dataclass import dataclass, field
 from sdi.devices.ticket import Ticket
 from sdi.errors import DeviceLost
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sdi.cluster.exchange import Exchange
@@ -11,6 +10,7 @@ from sdi.cluster.part import KeptRecord
 from sdi.cluster.records import RecordKind
 from sdi.cluster.remote_device import RemoteDevice
 from sdi.cluster.remote_node import RemoteNode
+from sdi.dataclass import dataclass, field
 from sdi.devices.base import Device
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.join import all_of

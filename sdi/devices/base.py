@@ -16,12 +16,12 @@ What answers at once raises ``DeviceLost`` on a member that is lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, cast
 
 from sdi.atomics import Update
 from sdi.clc.preprocess.compiler import Ask
+from sdi.dataclass import dataclass
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram, HostBytes
 from sdi.devices.image import ImageShape, LinearImage, Sampler

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from sdi import limits
+from sdi.dataclass import dataclass
 from sdi.devices.base import Device
 from sdi.devices.cuda.source import CudaSource
 from sdi.devices.kinds import Found, MemberCandidate, MemberSource

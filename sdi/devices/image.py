@@ -5,9 +5,9 @@ Source: OpenCL 3.0 API specification, section "Image Objects".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
+from sdi.dataclass import dataclass
 from sdi.devices.handles import DeviceBuffer
 from sdi.intervals import ByteRange
 from sdi.ndrange import Int3

@@ -5,8 +5,9 @@ Nobody looks anywhere else for it: sessions of one process, and commands of one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from sdi.dataclass import dataclass
 
 
 class Timing(Enum):

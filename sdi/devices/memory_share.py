@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sdi.dataclass import dataclass
 from sdi.errors import Status, require
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.handles import BoundKernel, DeviceBuffer, HostBytes
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3

@@ -12,9 +12,9 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from sdi.dataclass import dataclass, field
 from sdi.errors import DeviceFailed
 
 _log = logging.getLogger(__name__)

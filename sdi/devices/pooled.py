@@ -7,9 +7,9 @@ kernels that follow pointers: design/0022.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from sdi.dataclass import dataclass, replace
 from sdi.devices.base import Device
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import DeviceBuffer

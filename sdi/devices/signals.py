@@ -9,9 +9,9 @@ sender fails the receiver's host writes the number itself, and nothing waits for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from sdi.dataclass import dataclass
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.ticket import Ticket
 from sdi.region import Region

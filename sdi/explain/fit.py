@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import TypeAlias
+
+from sdi.dataclass import dataclass
 
 Point: TypeAlias = tuple[Fraction, ...]
 Exponents: TypeAlias = tuple[int, ...]

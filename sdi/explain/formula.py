@@ -8,13 +8,13 @@ assignment.  Source: papers/1 section 3.4; design/0005.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import sympy as sp
 
+from sdi.dataclass import dataclass
 from sdi.explain.fit import Exponents, Polynomial
 
 Expr: TypeAlias = Any

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
 
+from sdi.dataclass import astuple, dataclass
 from sdi.explain.notes import KernelNote, LaunchNote, note_launch
 from sdi.explain.text import kernel_lines, member_lines
 from sdi.launch.arguments import BufferArgument

@@ -7,12 +7,12 @@ Source: design/0005-explain-and-verify.md, which documents the fields as JSON.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from sdi.clc.frontend.syntax import Function, Type
 from sdi.clc.model import ArgumentKind, CompiledProgram, KernelModel
 from sdi.clc.preprocess.lines import LineMap, line_map
+from sdi.dataclass import dataclass
 from sdi.explain.advice import advice_for
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import CutPlan

@@ -12,7 +12,6 @@ Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdi.appends import SMALL, Append, AppendStore, Load, magnitude_of, value_of
+from sdi.dataclass import dataclass, replace
 from sdi.devices.copying import across, download
 from sdi.devices.issue import MEASURED, Issue, Timing
 from sdi.devices.ticket import Ticket

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Launch
+from sdi.dataclass import dataclass
 from sdi.devices.base import BoundArgument, LocalBytes
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Sampler

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket

@@ -7,9 +7,9 @@ that many nodes need leaves where it is once, since they pass it on (``vmem/link
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
+from sdi.dataclass import dataclass
 from sdi.launch.plan import CutPlan
 from sdi.launch.staleness import Stale, missing, stale
 from sdi.partition.gain import COPY_BYTES_PER_NS

@@ -6,10 +6,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sdi import whole_file
+from sdi.dataclass import asdict, dataclass, field
 from sdi.launch.arguments import BufferArgument, ImageArgument
 from sdi.launch.kernel import Binding, Kernel, LaunchPlan
 from sdi.launch.patterns import CopyPattern

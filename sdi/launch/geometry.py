@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 from sdi.clc.model import KernelModel
 from sdi.commands import Launch
+from sdi.dataclass import dataclass
 from sdi.devices.base import KernelFacts
 from sdi.devices.capabilities import CPU, Capabilities
 from sdi.errors import ClError, Status

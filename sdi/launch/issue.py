@@ -7,9 +7,9 @@ What can be known from a launch's binding and from where its buffers' bytes are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sdi.clc.launch import pack_hidden
+from sdi.dataclass import dataclass
 from sdi.devices.base import BoundArgument
 from sdi.devices.handles import BoundKernel, DeviceBuffer, DeviceProgram
 from sdi.devices.issue import Issue

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Generic, TypeVar
 
 from sdi.cells import Cells
 from sdi.clc.model import KernelModel
 from sdi.commands import Launch
+from sdi.dataclass import dataclass, field, replace
 from sdi.devices.base import KernelFacts
 from sdi.devices.handles import BoundKernel, DeviceProgram
 from sdi.launch.arguments import ArgumentValue

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from sdi.dataclass import dataclass
 from sdi.region import Bytes
 from sdi.regions import EMPTY, RegionSet
 from sdi.sizes import size

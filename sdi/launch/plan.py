@@ -6,12 +6,12 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from sdi.appends import COPIES_MAX_NBYTES, MERGED_MAX_NBYTES, are_named, are_small, is_simple
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
+from sdi.dataclass import dataclass
 from sdi.intervals import ByteRange, overlaid
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.ownership import needed_and_owned

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from itertools import starmap
 from typing import Any, Final
 
+from sdi.dataclass import dataclass, fields, replace
 from sdi.devices.image import Sampler
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.launch.plan import BufferPlan, CutPlan

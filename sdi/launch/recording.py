@@ -8,9 +8,9 @@ states that it begins in, with the arguments that are bound then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from sdi.dataclass import dataclass
 from sdi.devices.base import Device
 from sdi.devices.handles import BoundKernel
 from sdi.devices.issue import Issue, Timing

@@ -9,9 +9,9 @@ Source: design/0023-atomics-that-answer.md, design/0019-merging.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from sdi.appends import COPIES_MAX_NBYTES, SMALL, Append, AppendStore, Polynomial, magnitude_of, value_of
+from sdi.dataclass import dataclass
 from sdi.devices.handles import BoundKernel
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument

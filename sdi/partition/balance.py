@@ -13,10 +13,10 @@ import random
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from sdi.cells import Cells
+from sdi.dataclass import dataclass, replace
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.cost import EVEN, UNKNOWN, Cost, Edges, Sample, fit, guess
 from sdi.partition.gain import SHORTEST_FIRST_NS

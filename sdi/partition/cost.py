@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from sdi.dataclass import dataclass
 
 Edges: TypeAlias = tuple[float, ...]
 """Where a dimension is cut, as parts of its length: from 0.0 to 1.0, rising."""

@@ -7,8 +7,9 @@ and measured.  Source: papers/1 section 3.4, constraint 3; DESIGN "Splitting or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from sdi.dataclass import dataclass, field
 
 COPY_BYTES_PER_NS = 8.0
 """Comparing with twins: what one core does."""

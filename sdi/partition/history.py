@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from sdi.cells import Cells
+from sdi.dataclass import dataclass, field
 from sdi.ndrange import Int3
 from sdi.partition.balance import Balance, ShareEpoch
 from sdi.partition.budget import Budget

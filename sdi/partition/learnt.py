@@ -6,10 +6,10 @@ import json
 import math
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
+from sdi.dataclass import dataclass, field, replace
 from sdi.ndrange import Int3
 from sdi.partition.cost import Edges
 

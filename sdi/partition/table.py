@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
+from sdi.dataclass import dataclass
 from sdi.ndrange import GroupBox, Int3
 from sdi.partition.slabs import cut
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from sdi.commands import Command
+from sdi.dataclass import dataclass, field
 from sdi.devices.native import NativeLaunch
 from sdi.intervals import ByteRange
 from sdi.launch.kernel import LaunchPlan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sdi.dataclass import dataclass
 from sdi.devices.capabilities import kind_named
 from sdi.predict.prediction import KernelOn, Moved, OnMembers, RunPrediction
 from sdi.predict.simulate import (

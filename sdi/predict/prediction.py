@@ -5,9 +5,9 @@ from __future__ import annotations
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from sdi.commands import Launch
+from sdi.dataclass import dataclass, replace
 from sdi.devices.capabilities import kind_named
 from sdi.partition.learnt import SizeKey
 from sdi.predict.program import RecordedProgram

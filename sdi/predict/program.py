@@ -7,9 +7,9 @@ import struct
 from base64 import b64decode
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from sdi.commands import Command, Launch, Marker
+from sdi.dataclass import dataclass
 from sdi.devices.capabilities import kind_named
 from sdi.profile.analyse.model import Call, Profile, SessionProfile
 from sdi.profile.analyse.model import Command as CommandSpan

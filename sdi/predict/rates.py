@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from sdi.dataclass import dataclass, fields, replace
 from sdi.devices.capabilities import MemberKind, kind_named
 from sdi.profile.analyse.model import HOST, SessionProfile
 

@@ -7,10 +7,10 @@ the host, or send to it, has a rate of its own.  CPU members of one machine shar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from sdi.commands import Launch
+from sdi.dataclass import dataclass
 from sdi.partition.gain import COPY_BYTES_PER_NS
 from sdi.predict.rates import MachineCosts
 from sdi.predict.schedule import Schedule

@@ -11,10 +11,10 @@ import queue
 import time
 from base64 import b64decode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sdi.commands import Command, Launch
+from sdi.dataclass import dataclass, field, replace
 from sdi.devices.base import Comparison, Device, MergeStep, Place
 from sdi.devices.capabilities import MemberKind, kind_named
 from sdi.devices.handles import BoundKernel, DeviceBuffer

@@ -8,10 +8,10 @@ own work is done and its dependencies are complete.  Source: papers/1 section 3.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from enum import Enum
 
 from sdi.commands import Command, Marker
+from sdi.dataclass import dataclass, field
 from sdi.errors import ClError, Status
 
 ISSUED_MAX = 512

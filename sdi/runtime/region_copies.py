@@ -7,8 +7,8 @@ which is written; so what lies between the runs stays as it is.  Owned by: sdi-s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from sdi.dataclass import dataclass, replace
 from sdi.devices.base import Place
 from sdi.devices.copying import within
 from sdi.devices.handles import DeviceBuffer

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from sdi.cells import STAGE_IN_USE
 from sdi.commands import Write
+from sdi.dataclass import dataclass
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.region import Bytes, Region, alike, as_region, packed_like

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from sdi.commands import Rectangle
+from sdi.dataclass import dataclass, replace
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceFailed

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from sdi.clc.arguments import argument_kind
 from sdi.clc.frontend.syntax import OWN_SPACES, Function, Space, Tree, Type
 from sdi.clc.frontend.syntax import Form as TypeForm
 from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap, line_map
+from sdi.dataclass import dataclass
 from sdi.ndrange import NDRange
 from sdi.sampling.affine_context import AffineContext
 from sdi.sampling.blind import long_functions

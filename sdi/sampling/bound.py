@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from sdi.atomics import Update
+from sdi.dataclass import dataclass, field
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
 from sdi.region import Region

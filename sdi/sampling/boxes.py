@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from math import gcd
 
 from sdi.bands import FEW
+from sdi.dataclass import dataclass
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox
 from sdi.region import Region, within

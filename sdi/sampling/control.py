@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sdi.clc.frontend.syntax import LOOPS, STEPPING, Form, NodeKind, Space, SyntaxNode, Tree, Type, callee_of
+from sdi.dataclass import dataclass
 from sdi.sampling.ops import operate
 from sdi.sampling.terms import I64, TermOp, Terms
 

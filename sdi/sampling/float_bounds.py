@@ -12,11 +12,11 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from operator import add, mul, sub
 from typing import NamedTuple
 
+from sdi.dataclass import dataclass
 from sdi.sampling.terms import IntType
 
 Bounds = tuple[float, float]

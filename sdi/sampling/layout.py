@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Tree, Type
+from sdi.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
 
 from sdi.atomics import Update
 from sdi.clc.frontend.syntax import OWN_SPACES, Space, SyntaxNode
+from sdi.dataclass import dataclass, field
 from sdi.sampling.cases import cases
 from sdi.sampling.control import NOT_PRIVATE
 from sdi.sampling.floats import Floats

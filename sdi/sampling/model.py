@@ -7,11 +7,11 @@ buffer or sub-buffer), in the application's view.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from sdi.atomics import Update
+from sdi.dataclass import dataclass
 from sdi.ndrange import GroupBox, NDRange
 from sdi.regions import RegionSet
 

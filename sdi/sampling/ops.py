@@ -8,11 +8,11 @@ expressions are made of them (``terms.py``, ``affine_context.py``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from sdi.dataclass import dataclass
 from sdi.sampling.affine import AffineExpr, Range, plus, scaled
 from sdi.sampling.terms import IntType, TermOp, Terms
 

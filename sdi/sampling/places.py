@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Tree, Type
+from sdi.dataclass import dataclass
 from sdi.sampling.terms import I32, I64, U32, IntType
 from sdi.sampling.values import RecordValue, Value
 

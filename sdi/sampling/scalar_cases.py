@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import lcm
 from typing import TypeAlias, cast
 
+from sdi.dataclass import dataclass
 from sdi.sampling.analysis import KernelAnalysis
 from sdi.sampling.shaping import roots
 from sdi.sampling.terms import IntType, Row, TermOp

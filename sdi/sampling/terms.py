@@ -8,9 +8,10 @@ Sums are kept as linear combinations, so that equal sums are equal terms and dif
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, cast
+
+from sdi.dataclass import dataclass
 
 MAX_DEPTH = 200
 MAX_PARTS = 200

@@ -10,11 +10,11 @@ the number itself (an index, a range) notes that the number is what it is now; w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import gcd
 from typing import Any, cast
 
+from sdi.dataclass import dataclass
 from sdi.sampling.affine import INFINITY, AffineExpr, Range, interval, minus, plus, scaled, shifted
 
 GUARDS_MAX = 600

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from sdi.dataclass import dataclass
 from sdi.sampling.affine import FINITE, INFINITY, AffineExpr, Range, interval, plus
 from sdi.sampling.terms import IntType
 

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sdi.clc.frontend.syntax import Form, Type
+from sdi.dataclass import dataclass
 from sdi.sampling.float_bounds import FloatValue
 from sdi.sampling.terms import IntType, TermOp, Terms
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sdi.clc.model import ArgumentKind, KernelModel
+from sdi.dataclass import dataclass
 from sdi.intervals import ByteRange
 from sdi.ndrange import GroupBox, NDRange
 from sdi.regions import RegionSet

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import cast, get_args, get_type_hints
 
 from sdi.commands import Command, Fill, Launch, Map, Marker, Rectangle, Unmap, Write
+from sdi.dataclass import dataclass
 from sdi.devices.base import SubGroupQuery
 from sdi.devices.image import is_known_format
 from sdi.errors import BadRecord, insist

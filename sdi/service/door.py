@@ -8,13 +8,13 @@ is none of that: a buffer that another of its threads released just now is unkno
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from struct import Struct
 from typing import NamedTuple
 
 from sdi.clc.model import ArgumentKind, KernelModel
 from sdi.commands import Command, CopyBuffer, Fill, Launch, Migrate, regions
+from sdi.dataclass import dataclass
 from sdi.errors import BadRecord, ClError, insist
 from sdi.launch.arguments import ImageArgument, decode_arguments
 from sdi.service.decode import (

@@ -12,7 +12,8 @@ import os
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from sdi.dataclass import dataclass
 
 _LENGTH = struct.Struct("<I")
 _TEXT_MAX_NBYTES = 1 << 20

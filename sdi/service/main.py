@@ -19,12 +19,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdi import cache, limits, whole_file
+from sdi.dataclass import asdict, dataclass
 from sdi.errors import Status
 from sdi.service.room import ArenaRoom, room_of
 from sdi.service.standing import tell_at_signal

@@ -21,11 +21,11 @@ import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sdi import limits
+from sdi.dataclass import dataclass
 from sdi.service.early import MODULES, begin_cuda
 from sdi.service.handover import HandoverError, check_peer, peer_of
 from sdi.wire.layout import layout

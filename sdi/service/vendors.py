@@ -8,9 +8,9 @@ driver by its platform's name find that with SDI_PLATFORM_NAME.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sdi import __version__
+from sdi.dataclass import dataclass
 from sdi.devices.capabilities import Capabilities
 from sdi.settings import DeviceVendor
 from sdi.wire.opencl import DeviceInfo

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
+from sdi.dataclass import asdict, dataclass, field
 from sdi.devices.issue import Issue
 from sdi.devices.ticket import Ticket
 from sdi.vmem.directory import HOST

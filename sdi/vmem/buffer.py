@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from sdi.cells import STAGE_IN_USE, Cells
+from sdi.dataclass import dataclass, field
 from sdi.devices.base import Place
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.image import ImageShape, Slabs

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from sdi.dataclass import dataclass
 from sdi.intervals import ByteRange
 from sdi.region import Bytes
 from sdi.region_map import RegionMap

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
+from sdi.dataclass import dataclass
 from sdi.devices.capabilities import Capabilities
 from sdi.devices.handles import DeviceBuffer, HostBytes
 from sdi.devices.image import ImageShape

@@ -8,9 +8,9 @@ Source: design/0006-images.md.  Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
+from sdi.dataclass import dataclass
 from sdi.devices.base import Device
 from sdi.devices.copying import from_image, to_image
 from sdi.devices.handles import DeviceBuffer

@@ -7,9 +7,9 @@ network; who needs what is there gets it as from any other memory.  Owned by: sd
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from sdi.dataclass import dataclass
 from sdi.devices.base import Device, Place
 from sdi.devices.handles import DeviceBuffer
 from sdi.errors import DeviceLost

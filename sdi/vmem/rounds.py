@@ -12,12 +12,12 @@ Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from sdi.dataclass import dataclass, field
 from sdi.region import Bytes
 from sdi.regions import RegionSet
 from sdi.vmem.buffer import VirtualBuffer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from sdi.dataclass import dataclass
 from sdi.devices.handles import DeviceBuffer
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket

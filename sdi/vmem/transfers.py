@@ -6,9 +6,9 @@ Source: papers/1 section 3.6.  Owned by: sdi-scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from sdi.dataclass import dataclass
 from sdi.devices.base import Place
 from sdi.devices.issue import MEASURED, Issue
 from sdi.devices.join import all_of

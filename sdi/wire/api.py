@@ -15,7 +15,7 @@ client's own structures; other OpenCL types are written as what they are (``cl_u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from sdi.dataclass import dataclass
 
 NUM_SLOTS = 149
 

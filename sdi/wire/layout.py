@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from sdi.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ Source: "Inline PTX Assembly in CUDA", sections 1.1 to 1.3.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from sdi.clc.cuda.types import TypeNames, UnknownConstruct, is_scalar
 from sdi.clc.frontend.assembly import Assembly, Operand, read
 from sdi.clc.frontend.syntax import Form, Space, SyntaxNode, Tree
+from sdi.dataclass import dataclass, field
 
 _REGISTERS = {
     "h": ("unsigned short", 2, Form.INTEGER),

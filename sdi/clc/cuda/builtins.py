@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from sdi.clc.frontend import base_header
 from sdi.clc.frontend.builtins import GEOMETRY_FUNCTIONS
+from sdi.dataclass import dataclass
 from sdi.wire.kernels import CUDA_GRID, CUDA_IMAGE, CUDA_PRINT
 from sdi.wire.layout import declarations
 from sdi.wire.opencl import ChannelOrder, ChannelType, MemObjectType

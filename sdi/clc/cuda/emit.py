@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from sdi.clc.arguments import argument_kind, is_kernel, required_work_group_size
@@ -30,6 +29,7 @@ from sdi.clc.model import ArgumentKind
 from sdi.clc.preprocess.lines import LineMap, line_map
 from sdi.clc.printf_text import Format
 from sdi.clc.printing import prints
+from sdi.dataclass import dataclass
 from sdi.errors import BuildError
 from sdi.ndrange import Int3
 from sdi.wire.cuda import SHARED_NBYTES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from sdi.clc.cuda.types import (
     TypeNames,
@@ -16,6 +15,7 @@ from sdi.clc.cuda.types import (
 )
 from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode, Type
 from sdi.clc.printf_text import literal_bytes
+from sdi.dataclass import dataclass, field
 
 _AGGREGATES = (Form.ARRAY, Form.RECORD)
 _HAVE_EFFECTS = (NodeKind.CALL, NodeKind.COMPOUND_ASSIGNMENT, NodeKind.OTHER)

@@ -6,7 +6,6 @@ import functools
 import re
 from collections.abc import Mapping
 from ctypes import c_double, c_longlong, c_uint, c_void_p
-from dataclasses import dataclass, field
 
 from sdi.clc.cuda.types import space_of, unqualified
 from sdi.clc.frontend.base_header import PTX_TARGET, header_text
@@ -14,6 +13,7 @@ from sdi.clc.frontend.libclang import CXCursor, Unit, text_of
 from sdi.clc.frontend.parse import TreeBuilder, clang_arguments, target_for, unit_of
 from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode, Tree, Type
 from sdi.clc.preprocess.options import BuildOptions
+from sdi.dataclass import dataclass, field
 
 _SCALARS = {
     "char": 1,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sdi.clc.frontend.syntax import Form, SyntaxNode, Tree
 from sdi.clc.printf_text import literal_bytes
+from sdi.dataclass import dataclass
 
 _WORD = re.compile(r"\b(asm|__asm|__asm__)\b")
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\w+|::|[^\s]|\n[ \t]*\#[^\n]*')

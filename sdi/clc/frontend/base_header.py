@@ -8,9 +8,9 @@ and their own compiler's values.  Source: OpenCL C 3.0 specification, sections 6
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from sdi.clc.preprocess.probe import Dialect
+from sdi.dataclass import dataclass
 from sdi.wire.opencl import Addressing, ChannelOrder, ChannelType, DeviceInfo, Filter, FloatAtomicCapabilities
 
 HEADER_PATH = "/__sdi__/base.h"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ctypes import byref, c_uint, c_void_p
-from dataclasses import dataclass
 
 from sdi.clc.frontend.base_header import HEADER_PATH
 from sdi.clc.frontend.libclang import CXSourceLocation, CXString, Unit, text_of
+from sdi.dataclass import dataclass
 
 _SEVERITIES = ("ignored", "note", "warning", "error", "fatal error")
 _WARNING = 2

@@ -12,7 +12,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.frontend.names import NAME
@@ -20,6 +19,7 @@ from sdi.clc.frontend.objects import ObjectText
 from sdi.clc.frontend.syntax import NodeKind, Tree
 from sdi.clc.preprocess.lines import KERNEL_FILE
 from sdi.clc.preprocess.options import MATH_FLAGS
+from sdi.dataclass import dataclass, field
 from sdi.errors import BuildError, Status
 
 _STATIC = 3  # CX_SC_Static

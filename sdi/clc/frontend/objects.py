@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from sdi.clc.frontend.base_header import Language, language_macros
 from sdi.clc.preprocess.options import SHARED_FLAGS, STANDARDS, BuildOptions
+from sdi.dataclass import dataclass
 from sdi.errors import ClError, Status
 
 

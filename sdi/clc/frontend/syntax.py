@@ -8,9 +8,10 @@ child is the vector) and a few operators; passes that don't know a node must ass
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
+
+from sdi.dataclass import dataclass
 
 
 class NodeKind(IntEnum):

@@ -7,10 +7,10 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 
 from sdi import cache
 from sdi.clc.preprocess.probe import QUOTED, WIDTH, Answers, usual_questions
+from sdi.dataclass import dataclass, field
 from sdi.errors import BuildError
 
 _log = logging.getLogger(__name__)

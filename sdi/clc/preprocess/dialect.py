@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from sdi.clc.frontend.base_header import (
     FUNCTION_MACROS,
@@ -32,6 +31,7 @@ from sdi.clc.preprocess.probe import (
     is_question,
     listed_names,
 )
+from sdi.dataclass import dataclass
 from sdi.errors import BuildError, Status
 
 _RESERVED = re.compile(r"__\w+__\Z|_[A-Z]\w*\Z|cl_\w+\Z|CL_\w+\Z")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+
+from sdi.dataclass import dataclass, field
 
 
 @dataclass(slots=True)

@@ -10,10 +10,10 @@ import enum
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sdi.clc.frontend.names import LETTER_OR_DIGIT, NAME
+from sdi.dataclass import dataclass, field
 
 LEXER = re.compile(
     r'L?"(?:\\.|[^"\\\n])*"'

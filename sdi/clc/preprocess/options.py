@@ -10,9 +10,9 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sdi.clc.frontend.names import LETTER
+from sdi.dataclass import dataclass
 from sdi.errors import BuildError, Status
 
 _LETTER = re.compile(LETTER)

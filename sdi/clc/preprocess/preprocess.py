@@ -12,7 +12,6 @@ import os
 import re
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from sdi.clc.frontend.names import LETTER
@@ -28,6 +27,7 @@ from sdi.clc.preprocess.macros import (
     parse_definition,
     tokens_of,
 )
+from sdi.dataclass import dataclass, field
 
 _MAX_INCLUDE_DEPTH = 200
 _SPLICE = re.compile(r"\\[ \t]*\n")

@@ -13,9 +13,9 @@ import ctypes
 import functools
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.cuda import driver as cuda_driver
 from sdi.devices.cuda.channel import Event, Stream
 from sdi.devices.cuda.driver import drv

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.capabilities import GPU, MemberKind
 from sdi.devices.cuda.driver import drv, why_missing
 from sdi.devices.cuda.nvrtc import NvrtcMissing, version

@@ -8,9 +8,9 @@ so, or a check wants a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from sdi.dataclass import dataclass
 from sdi.devices.cuda.driver import MAX_PITCH, copy_pitched
 from sdi.devices.cuda.memory import CudaBuffer, check_range
 from sdi.devices.cuda.textures import NO_TEXTURES

@@ -6,9 +6,9 @@ Source: OpenCL 3.0 API specification, table of device queries; the values are CU
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from sdi.dataclass import dataclass
 from sdi.wire.opencl import QUEUES, DeviceType, FpConfig, VendorId, named_version, u32, u64
 from sdi.wire.opencl import DeviceInfo as Info
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from sdi.dataclass import dataclass
 from sdi.devices.page_locks import PAGE_LOCKS, SLAB_NBYTES
 from sdi.region import Region
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.cuda.driver import check, slow
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.memory import CudaBuffer

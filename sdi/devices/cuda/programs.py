@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from typing import Final, Protocol
 
 from sdi.clc.cuda.translate import CudaKernel, CudaProgram, nvrtc_options
+from sdi.dataclass import dataclass, field
 from sdi.devices.base import BoundArgument, KernelFacts
 from sdi.devices.comparing import KERNELS_TEXT
 from sdi.devices.cuda.channel import Stream

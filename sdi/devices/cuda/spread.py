@@ -9,7 +9,8 @@ long again.  (OpenMM launches four groups per unit, of which six fit: 170 us whe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from sdi.dataclass import dataclass
 
 _STEP_NBYTES = 256
 _LEAST_EACH = 4

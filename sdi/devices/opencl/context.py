@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 import pyopencl as cl
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.opencl.ahead import BuildsAhead
 from sdi.devices.opencl.compare import Comparer
 from sdi.devices.opencl.driver_program import DriverProgram, ProgramKey

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import pyopencl as cl
 from pyopencl import _cl
 
+from sdi.dataclass import dataclass
 from sdi.devices.handles import HostBytes
 from sdi.devices.image import ImageShape, LinearImage, Slabs, is_known_format
 from sdi.devices.opencl.memory import IN_HOST_MEMORY, OpenCLBuffer

@@ -12,9 +12,10 @@ import logging
 import mmap
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, cast
+
+from sdi.dataclass import dataclass, field
 
 # Or each kernel object goes through a database on disk that all processes share.
 os.environ.setdefault("PYOPENCL_NO_CACHE", "1")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 import pyopencl as cl
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.image import ImageShape
 
 IN_HOST_MEMORY = cast(cl.mem_flags, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR)

@@ -12,8 +12,8 @@ width, then nothing.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 
+from sdi.dataclass import dataclass, field
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import Int3
 

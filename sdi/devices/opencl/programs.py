@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, cast
 
@@ -13,6 +12,7 @@ import pyopencl as cl
 from pyopencl import _cl
 
 from sdi.clc.preprocess.probe import KERNEL, QUOTED_OPTION, ROOM_NBYTES, Answers, answers, probe_text
+from sdi.dataclass import dataclass, field
 from sdi.devices.base import KernelFacts, LocalBytes, SubGroupQuery
 from sdi.devices.handles import DeviceProgram
 from sdi.devices.image import Sampler

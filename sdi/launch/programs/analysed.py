@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from sdi.clc import kept
 from sdi.clc.frontend.base_header import Language
 from sdi.clc.frontend.objects import ObjectText
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen, digest_of
+from sdi.dataclass import dataclass, replace
 from sdi.launch.programs.access import accesses_of
 from sdi.sampling.model import KernelAccess
 from sdi.sampling.ops import OPERATIONS

@@ -10,7 +10,6 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -21,6 +20,7 @@ from sdi.clc.frontend.objects import pack_objects, unpack_objects
 from sdi.clc.model import CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.clc.preprocess.probe import Dialect
+from sdi.dataclass import dataclass, field, replace
 from sdi.devices.base import Device, KernelFacts, SubGroupQuery
 from sdi.devices.handles import DeviceProgram
 from sdi.errors import BuildError, ClError, DeviceLost, Status, require

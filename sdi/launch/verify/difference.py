@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sdi.clc.model import KernelModel
+from sdi.dataclass import dataclass
 from sdi.launch.arguments import ArgumentValue, BufferArgument, ImageArgument
 from sdi.ndrange import GroupBox, Int3
 from sdi.vmem.memory import VirtualBuffer

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from sdi.clc.launch import pack_hidden
+from sdi.dataclass import dataclass, field
 from sdi.devices.copying import download, from_image, to_image, upload
 from sdi.devices.handles import BoundKernel, DeviceBuffer
 from sdi.devices.image import LinearImage, Slabs

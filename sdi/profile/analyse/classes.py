@@ -7,7 +7,8 @@ member's time, and the last one's always does.  A new one needs an entry, and no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from sdi.dataclass import dataclass, field
 
 NO_KERNEL = ""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
 
+from sdi.dataclass import dataclass
 from sdi.profile.analyse.classes import CLASSES, NO_KERNEL, Instant, RunningLaunch, Situation, classify
 from sdi.profile.analyse.model import Call, SessionProfile
 

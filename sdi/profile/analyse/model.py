@@ -6,8 +6,9 @@ Times are ns of the host's monotonic clock, 0 where something never came so far.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from sdi.dataclass import dataclass, field
 
 HOST = 0
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from sdi.dataclass import dataclass
 from sdi.profile.analyse.classes import CLASSES, NO_KERNEL
 from sdi.profile.analyse.losses import CONSISTENCY, Losses, losses
 from sdi.profile.analyse.model import (

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from sdi.dataclass import dataclass, field
 from sdi.profile.analyse.model import Application, CopySpan, Profile, SessionProfile
 
 _APPLICATION, _DEVICE, _SERVICE, _HOST, _MEMBERS, _NODES = 0, 1, 2, 3, 4, 500

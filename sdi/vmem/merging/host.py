@@ -7,12 +7,12 @@ mix two racing stores into a value that no device could write.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from sdi.atomics import Update
+from sdi.dataclass import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 

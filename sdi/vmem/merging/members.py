@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
 
 import numpy as np
 
 from sdi.atomics import Update
+from sdi.dataclass import dataclass, field, replace
 from sdi.devices.base import Comparison, Device, MergeStep
 from sdi.devices.comparing import HEADER_NBYTES, RECORD_NBYTES, changes_nbytes, values_offset
 from sdi.devices.copying import across, download, within

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from sdi.dataclass import dataclass
 from sdi.free_memory import free_nbytes
 
 _HOST_LEAST_NBYTES = 64 << 20

@@ -7,12 +7,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import Final
 
+from sdi.dataclass import dataclass
 from sdi.devices.join import join
 from sdi.devices.ticket import Ticket
 from sdi.region import Region, as_region, within
