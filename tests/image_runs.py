@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import functools
+import json
 import os
 import platform
 import re
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -136,6 +138,12 @@ def run(
         stdout, stderr = process.communicate()
     seconds = time.monotonic() - start
     return Run(returncode, stdout, stderr, seconds, kill_remaining(mark, END_PATIENCE_S))
+
+
+def counted(path: Path) -> dict[str, Any]:
+    """The counters of a run, from what SDI_STATS names."""
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def computed(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sdi.profile.analyse.stream import read_profile
 from sdi.profile.analyse.tables import make_tables
-from tests.image_runs import image_environ, plain_environ, run
+from tests.image_runs import counted, image_environ, plain_environ, run
 
 
 def repeated(seed: int, steps: int, environ: dict[str, str]) -> str:
@@ -19,12 +17,6 @@ def repeated(seed: int, steps: int, environ: dict[str, str]) -> str:
     done = run([sys.executable, "-m", "tests.launch.repeated_appends", str(seed), str(steps)], environ, 200.0)
     assert done.returncode == 0 and not done.remained, done.describe()
     return done.stdout
-
-
-def counted(path: Path) -> dict[str, Any]:
-    """The counters of a run."""
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
 
 
 @pytest.mark.parametrize("members", [2, 3, 5, 8])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +17,7 @@ from sdi.player import library as c
 from sdi.player.load import loaded
 from sdi.vmem.merging.host import MergeResult, merge_diffs, merge_updates
 from tests.devices.testing.hooks import hooks
-from tests.image_runs import image_environ, plain_environ, run
+from tests.image_runs import counted, image_environ, plain_environ, run
 
 Bytes = npt.NDArray[np.uint8]
 OPERATIONS: list[Operation] = ["add", "xor", "and", "or", "min", "max"]
@@ -94,12 +92,6 @@ def repeated(environ: dict[str, str], *arguments: str) -> str:
     done = run(command, environ, 200.0)
     assert done.returncode == 0 and not done.remained, done.describe()
     return done.stdout
-
-
-def counted(path: Path) -> dict[str, Any]:
-    """The counters of a run."""
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
 
 
 @pytest.mark.parametrize("members", [2, 3, 5, 8])
