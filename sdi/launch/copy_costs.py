@@ -23,9 +23,6 @@ busy cores: a few small copies and a merge, by Python."""
 _TRIAL_NS = 60_000.0
 """The same where the player does it, as it mostly does, or merges.  [M] two members: 50 to 70 us on two
 cores, 10 to 20 on an H200 that both share."""
-_MERGED_NS_PER_BYTE = 0.3
-"""Of what the player merges, for each member that wrote, with the way home and out again.  [M] 0.1 to 0.4
-there."""
 _MERGE_NS = 1_500_000.0
 """What the player does not merge is planned anew each time, and where members merge it takes two turns of
 Python, before it is known how much changed and after that.  [M] 1.1 to 1.8 ms there, 1.2 on two cores."""
@@ -184,8 +181,9 @@ def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
     ``members``: see ``move_ns``.  What is an attempt is waited for, too.
     """
     total = attempt_ns(plan, links)
-    if plan.is_trial and not links.is_far:  # it is brought together where it is looked at
-        return total + (0.0 if plan.is_attempt else _MERGED_NS_PER_BYTE * plan.merged_nbytes)
+    is_played = plan.is_trial and not links.is_far
+    if is_played and plan.is_attempt:
+        return total  # what members counted is added up where it is looked at
     for used in plan.buffers:
         known: dict[tuple[tuple[int, ...], int], float] = {}  # ranges may be very many, and alike
         for merged in used.merged:
@@ -194,7 +192,7 @@ def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
             each = known.get(key)
             if each is None:
                 where = [members[k] if members else k for k in merged.assignments]
-                on_members = links.merge_ns(where, nbytes)
+                on_members = None if is_played else links.merge_ns(where, nbytes)
                 if on_members is None:
                     each = _merge_on_host_ns(where, nbytes, links)
                 else:
@@ -202,7 +200,7 @@ def merge_ns(plan: CutPlan, links: Links, members: Sequence[int] = ()) -> float:
                     each = on_members + _sent_again_ns(where, [min(n, nbytes) for n in needs], links)
                 known[key] = each
             total += each
-    is_planned = plan.merged_nbytes and not (plan.is_attempt or links.is_far)
+    is_planned = plan.merged_nbytes and not (plan.is_attempt or is_played or links.is_far)
     return total + (_MERGE_NS if is_planned else 0.0)
 
 
