@@ -6,7 +6,7 @@ happens is open on one device too.  Source: design/0023-atomics-that-answer.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -25,12 +25,23 @@ SMALL = 1 << 31
 COPIES_MAX_NBYTES = 64 << 10
 """So much of counters, or of what is watched, the player compares and adds up; of more Python does.
 [M] two members, two busy cores, a search with 60,000 bytes of results: 0.45 ms, by Python 8."""
-MERGED_MAX_NBYTES = 1 << 20
-"""So much the player merges of what several members wrote.  [M] two members on an H200, all of 1 MiB changed:
-0.6 to 0.8 ms, some of it 0.2, by Python 1.1 to 1.8; 4 MiB: 2.1 to 3.3, 0.8, 1.2 to 1.8."""
+MERGED_MAX_NBYTES, MERGED_COPIES_MAX = 2 << 20, 128
+"""So much, in so many copies of members, the player merges of what several wrote: each is an operation of a
+recording.  [M] two members on an H200, all of 1 MiB changed: 0.6 to 0.8 ms, some of it 0.2, by Python 1.1 to
+1.8; 4 MiB: 2.1 to 3.3, 0.8, 1.2 to 1.8."""
 
 Polynomial = tuple[tuple[int, tuple[Scalar, ...]], ...]
 """A sum of products: a coefficient, and the arguments that it is multiplied with."""
+
+
+def room_of(copies: Iterable[int]) -> int:
+    """Bytes that copies of so many bytes each take, one behind the other."""
+    return sum(-(-nbytes // 8) * 8 for nbytes in copies)
+
+
+def are_merged_by_player(copies: Sequence[int]) -> bool:
+    """Whether it merges copies of so many bytes each, of all members that wrote."""
+    return 0 < len(copies) <= MERGED_COPIES_MAX and room_of(copies) <= MERGED_MAX_NBYTES
 
 
 def value_of(polynomial: Polynomial, values: Sequence[object]) -> int:

@@ -222,7 +222,8 @@ class Issuer:
                     memory.merges.keep_twins(merge, issue.because(used.cause))
         self._refresh_images(chunk, members, issue)
         bounds = self._bounds(binding, number, where)
-        recording = self._recording(binding.launch_plan, chunk, where, bounds, transfers, bool(merges))
+        is_merged = bool(merges) or self._merges_little(binding.launch_plan, chunk)
+        recording = self._recording(binding.launch_plan, chunk, where, bounds, transfers, is_merged)
         recording.uses_together(chunk.reached, chunk.reached.uses(memory.memories))
         if binding.kernel.note is not None:
             together = [

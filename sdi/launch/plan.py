@@ -5,10 +5,10 @@ Offsets are bytes of root buffers.  Source: papers/1 sections 3.2-3.4 and 3.6; D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from sdi.appends import COPIES_MAX_NBYTES, MERGED_MAX_NBYTES, are_named, are_small, is_simple
+from sdi.appends import COPIES_MAX_NBYTES, are_merged_by_player, are_named, are_small, is_simple, room_of
 from sdi.atomics import Update
 from sdi.clc.model import Argument, KernelModel
 from sdi.dataclass import dataclass
@@ -126,7 +126,7 @@ class CutPlan:
 
     ``is_attempt``: only what the assignments did can tell whether one device could have done it, since each
     has a copy of its own of counters that hand out places, or of what at most one may change.
-    ``is_trial``: the player can tell, once it ran.  Or else it merges all that is merged: little.
+    ``is_trial``: the player looks at members' copies once it ran, to tell that or to merge all of them.
     ``refusal``: why that can't be told, for the user.  ``is_simple``: see ``sdi.appends``; what is appended
     counts then unless it lies outside of its buffer.
     """
@@ -311,11 +311,12 @@ def make_plan(
             if buffer_id in apart or buffer_id not in regions
         ]
     )
-    merged = [each.over for plan in plans for each in plan.merged]
-    is_trial = bool(merged) and are_little(merged, MERGED_MAX_NBYTES)
+    merged = [each for plan in plans for each in plan.merged]
+    is_trial = are_merged_by_player([each.over.nbytes for each in merged for _ in each.assignments])
     if is_attempt:
         is_apart = all(plan.buffer.id in apart for plan in plans if plan.merged)
-        is_trial = is_apart and are_named(model.appends) and are_little(merged, COPIES_MAX_NBYTES)
+        is_few = room_of(each.over.nbytes for each in merged) <= COPIES_MAX_NBYTES
+        is_trial = is_apart and is_few and are_named(model.appends)
     return CutPlan(
         boxes,
         plans,
@@ -325,11 +326,6 @@ def make_plan(
         is_simple(model.appends) and are_small(model.appends, values),
         is_trial and not images,
     )
-
-
-def are_little(copied: Iterable[ByteRange], most_nbytes: int) -> bool:
-    """Whether the player looks at members' copies of these bytes."""
-    return sum(-(-over.nbytes // 8) * 8 for over in copied) <= most_nbytes
 
 
 def image_slabs(model: KernelModel, values: Sequence[ArgumentValue]) -> tuple[int | None, ...]:

@@ -10,14 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sdi.appends import COPIES_MAX_NBYTES, SMALL, Append, AppendStore, Polynomial, magnitude_of, value_of
+from sdi.appends import (
+    COPIES_MAX_NBYTES,
+    SMALL,
+    Append,
+    AppendStore,
+    Polynomial,
+    magnitude_of,
+    room_of,
+    value_of,
+)
 from sdi.dataclass import dataclass
 from sdi.devices.handles import BoundKernel
 from sdi.intervals import ByteRange
 from sdi.launch.arguments import ArgumentValue, BufferArgument
 from sdi.launch.chunks import Chunk
 from sdi.launch.kernel import Binding, Kernel
-from sdi.launch.plan import BufferPlan, CutPlan, are_little
+from sdi.launch.plan import BufferPlan, CutPlan
 from sdi.launch.recording import Change, Recording
 from sdi.vmem.directory import HOST, State, member_memory
 from sdi.vmem.memory import VirtualBuffer, VirtualMemory
@@ -171,7 +180,7 @@ def _copies(chunk: Chunk, members: tuple[int, ...]) -> list[TrialCopies] | None:
         for merged in used.merged:
             size = 1 if merged.update is None else merged.update.nbytes
             found.append(TrialCopies(used.buffer, merged.over, size, members, used.cause))
-    return found if found and are_little([each.over for each in found], COPIES_MAX_NBYTES) else None
+    return found if found and room_of(each.over.nbytes for each in found) <= COPIES_MAX_NBYTES else None
 
 
 def _once(appends: Sequence[Append], values: Sequence[ArgumentValue]) -> list[Append]:

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#define LONG_NS UINT64_C(5000000)
 #define SMALL (INT64_C(1) << 31) /* below it no number of 32 bits wraps around */
 
 /* OUTSIDE: it may count, but residency would be another than that of the recording. */
@@ -164,13 +165,23 @@ static bool may_be_decided(const struct sdi_player *p, const struct recording *r
     return recording_may_move(p, r);
 }
 
+/* The last operations stand for what is done here. */
+static enum verdict merge(struct sdi_player *p, struct recording *r, const struct node *node)
+{
+    for (uint32_t i = 0; i < r->num_watched; i++) {
+        const uint64_t began_ns = sdi_player_now();
+        sdi_player_merge(&r->watched[i]);
+        profile_operation(p, node, r->num_ops - r->num_moves + i, began_ns, sdi_player_now());
+    }
+    r->long_runs = sdi_player_now() - p->attempt_ns > LONG_NS ? r->long_runs + 1 : 0;
+    r->passed = 0;
+    return COUNTS;
+}
+
 static enum verdict decide(struct sdi_player *p, struct recording *r, struct node *node, int *status)
 {
-    if (r->merges) {
-        for (uint32_t i = 0; i < r->num_watched; i++)
-            sdi_player_merge(&r->watched[i]);
-        return COUNTS;
-    }
+    if (r->merges)
+        return merge(p, r, node);
     if (!r->num_handed)
         return watch_stands(r) ? COUNTS : UNDONE;
     struct piece pieces[PIECES_MAX];

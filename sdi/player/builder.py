@@ -377,6 +377,10 @@ class Builder:
                 return False
             at += nbytes
         first = len(self.ops)
+        for each in trial.copies if trial.merges else ():  # that it was merged, for the profile
+            told = ("work", "merge", -1, each.over.nbytes, each.cause)
+            if not self._op(c.PlayerOp(kind=c.OP_NONE, lane=trial.members[0]), [], told):
+                return False
         for counter in trial.counters:
             self.handed.append(
                 c.PlayerHanded(counter.copies, counter.element, counter.is_limited, 0, counter.most)
@@ -398,7 +402,6 @@ class Builder:
         if segment < 0:
             return False
         stride = copies.nbytes // len(of.members)
-        name = "append" if of.units is None else "merge"
         for k, member in enumerate(of.members):
             native, place = self._player.members[member], self._place(of.buffer, member, over)
             if place is None or not native.host(copies):
@@ -409,7 +412,10 @@ class Builder:
             uses = (of.buffer.dependencies[member_memory(member)].use((over,), ()), host.use((), (over,)))
             self.uses.append((member, uses))
             accesses = [(self._player.segment(of.buffer, member_memory(member)), 0)]
-            if not self._op(op, accesses, ("work", name, member, over.nbytes, name)):
+            told: tuple[str | int, ...] = ("work", "append", member, over.nbytes, "append")
+            if of.units is not None:
+                told = ("copy", member_memory(member), HOST, over.nbytes, of.cause, False)
+            if not self._op(op, accesses, told):
                 return False
         watched = c.PlayerWatched(address(view), address(copies), over.nbytes)
         watched.segment, watched.element_nbytes, watched.num_copies = (

@@ -406,6 +406,7 @@ int recording_execute(struct sdi_player *p, struct recording *r, struct node *no
     if (r->num_watched && status == 0) {
         node->stage = STAGE_TRYING;
         p->attempt = own;
+        p->attempt_ns = sdi_player_now();
     } else {
         recording_counts(p, r, node, status);
     }

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from sdi.appends import MERGED_MAX_NBYTES
+from sdi.appends import COPIES_MAX_NBYTES, MERGED_MAX_NBYTES
 from sdi.cells import CELL_TAKEN, Cells
 from sdi.commands import Command, Read, Write
 from sdi.devices.join import join
@@ -438,7 +438,7 @@ class Player:
     def copies_at(self) -> memoryview | None:
         """See ``RecordingTable``."""
         if self._copies_at is None:
-            nbytes, arena = len(self.members) * MERGED_MAX_NBYTES, self.memory.arena
+            nbytes, arena = max(len(self.members) * COPIES_MAX_NBYTES, MERGED_MAX_NBYTES), self.memory.arena
             try:
                 self._copies_at = arena.view(arena.allocate(nbytes), nbytes)
             except ClError:  # full: the launch, which was issued, is none the worse for it

@@ -108,7 +108,7 @@ class RecordingTable(PlayerTables, Protocol):
         ...
 
     def copies_at(self) -> memoryview | None:
-        """Where members' copies go that are looked at: MERGED_MAX_NBYTES for each.  None: no room."""
+        """Where members' copies go that are looked at.  None: there is no room."""
         ...
 
     def changed(self) -> None:

@@ -48,8 +48,8 @@ WHYS = ("played", "busy", "kind", "queue", "waits", "unknown", "guards", "lanes"
 
 "busy": that had commands in flight; "kind": its kind is never replayed; "queue": nor are those of its queue;
 "waits": it waits for what the player doesn't know; "unknown": it was not recorded yet; "guards": what it was
-recorded for has changed; "lanes": its bytes are still in use elsewhere; "undone": members ran it, and it
-does not count.
+recorded for has changed; "lanes": its bytes are still in use elsewhere, or it would hold up other queues;
+"undone": members ran it, and it does not count.
 """
 
 _u32, _u64, _pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p

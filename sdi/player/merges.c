@@ -51,17 +51,21 @@ static void merge_shared(struct watched *w, char *host, uint64_t at, uint32_t un
         for (uint64_t at = from; at < to; at += sizeof(T)) {                                                           \
             T before, made, own;                                                                                       \
             uint32_t writers = 0;                                                                                      \
+            bool are_alike = true;                                                                                     \
             memcpy(&before, host + at, sizeof before);                                                                 \
             made = before;                                                                                             \
             for (uint32_t k = 0; k < w->num_copies; k++) {                                                             \
                 memcpy(&own, copy_of_member(w, k) + at, sizeof own);                                                   \
+                are_alike &= !writers || own == before || own == made;                                                 \
                 writers += own != before;                                                                              \
                 made = own != before ? own : made;                                                                     \
             }                                                                                                          \
-            if (writers > 1)                                                                                           \
-                merge_shared(w, host, at, sizeof(T), small);                                                           \
-            else                                                                                                       \
+            if (are_alike || small == sizeof(T)) {                                                                     \
                 memcpy(host + at, &made, sizeof made);                                                                 \
+                w->conflicts += writers ? writers - 1 : 0;                                                             \
+            } else {                                                                                                   \
+                merge_shared(w, host, at, sizeof(T), small);                                                           \
+            }                                                                                                          \
             w->changed_nbytes += writers ? w->element_nbytes : 0;                                                      \
         }                                                                                                              \
     }

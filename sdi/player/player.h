@@ -201,6 +201,7 @@ struct recording {
     uint32_t next;       /* of the same bucket */
     uint64_t delta;
     uint32_t first_launch; /* among its operations; what comes before are copies */
+    uint32_t long_runs, passed; /* of a merging launch: in a row, and for how many Python did it since */
     union {
         struct given given;
         struct {
@@ -338,6 +339,7 @@ struct sdi_player {
     unsigned num_queues;
     uint64_t sequence, last_id;
     uint32_t attempt; /* a node + 1, which the next record is about; 0: none */
+    uint64_t attempt_ns; /* when that was issued */
     uint32_t undone;  /* a recording + 1 that Python has not heard of */
     char *data; /* what was received; [head, tail) is unread */
     size_t room, head, tail;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LONG_RUNS = 2, PASSED_MAX = 64 }; /* a merging launch that takes long is tried again after so many */
 enum { HOST_WAIT_NS = 10000000 }; /* a write waits no longer here for bytes in use: what ends that may be behind it */
 
 static struct node *node_find(const struct sdi_player *p, uint64_t id)
@@ -132,6 +133,15 @@ static enum taken later(struct sdi_player *p)
     return nodes_await_client(p) || p->waited_ns > HOST_WAIT_NS ? not_mine(p, WHY_LANES) : FULL;
 }
 
+/* Whether the application has another queue. */
+static bool is_one_of_several(const struct sdi_player *p, int queue)
+{
+    for (unsigned n = 0; n < p->num_queues; n++)
+        if ((int)n != queue && p->queues[n].is_playable && p->queues[n].launches)
+            return true;
+    return false;
+}
+
 /* Have events behind all that a queue was given. */
 static int queue_mark(struct sdi_player *p, const struct queue *queue)
 {
@@ -181,6 +191,8 @@ static enum taken take_command(struct sdi_player *p, uint32_t op, uint64_t id, c
     struct recording *r = recording_find(p, op, record, nbytes);
     if (!r)
         return NOT_MINE;
+    if (r->long_runs >= LONG_RUNS && is_one_of_several(p, queue) && ++r->passed < PASSED_MAX)
+        return not_mine(p, WHY_LANES); /* it would hold them up */
     unsigned lanes = (stream_of(p, &p->queues[queue]) + 1) * p->num_members;
     if (p->num_lanes < lanes)
         p->num_lanes = lanes;

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdi.appends import COPIES_MAX_NBYTES
+from sdi.appends import COPIES_MAX_NBYTES, MERGED_COPIES_MAX, MERGED_MAX_NBYTES
 from sdi.atomics import Update
 from sdi.clc.model import Argument, ArgumentKind, KernelModel
 from sdi.intervals import ByteRange
@@ -274,6 +274,24 @@ def test_where_pointers_reach_each_assignment_may_do_anything_and_nothing_is_mer
     for used in plan.buffers:
         assert [(each.needs, each.owns) for each in used.assignments] == [(whole, whole)] * 2
         assert not used.merged
+
+
+def test_the_player_merges_so_much_and_so_many_of_all_members() -> None:
+    def is_played(members: int, *ranges: tuple[int, int]) -> bool:
+        """Whether it merges what all members may write there."""
+        over = RegionSet.of([ByteRange(*each) for each in ranges])
+        model = KernelModel("k", (argument(0),), None, "", "", 1)
+        maps = Maps(((AccessRange(0, EMPTY, over, Precision.MAY),),) * members)
+        boxes = tuple(GroupBox((k, 0, 0), (k + 1, 1, 1)) for k in range(members))
+        buffer = {1: _buffer(1, members, True, 4 << 20)}
+        plan = make_plan(model, (BufferArgument(1, 0),), maps.over, boxes, buffer)
+        assert len(plan.buffers[0].merged) == len(ranges) and not plan.why_whole
+        return plan.is_trial
+
+    assert is_played(2, (0, MERGED_MAX_NBYTES // 2)) and is_played(4, (0, MERGED_MAX_NBYTES // 4))
+    assert not is_played(2, (0, MERGED_MAX_NBYTES // 2 + 1)) and not is_played(4, (0, MERGED_MAX_NBYTES // 2))
+    far = [(4096 * n, 4096 * n + 8) for n in range(MERGED_COPIES_MAX // 2 + 1)]
+    assert is_played(2, *far[1:]) and not is_played(2, *far) and not is_played(4, *far[1:])
 
 
 def claimed_plan(

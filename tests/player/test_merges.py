@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from sdi.atomics import Operation, Update
 from sdi.devices.comparing import operation_number
 from sdi.player import library as c
 from sdi.player.load import loaded
+from sdi.profile.analyse.model import HOST, Profile
+from sdi.profile.analyse.stream import read_session
+from sdi.profile.analyse.tables import make_tables
 from sdi.vmem.merging.host import MergeResult, merge_diffs, merge_updates
 from tests.devices.testing.hooks import hooks
 from tests.image_runs import counted, image_environ, plain_environ, run
@@ -117,6 +121,45 @@ def test_what_is_counted_is_the_same_without_the_player(tmp_path: Path) -> None:
         memory = counts["memory"]
         found.append((memory["twins"], memory["diff_nbytes"], counts["races"]))
     assert found[0] == found[1] and found[0][2]
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["near", "apart"])
+def test_profiles_tell_of_merges_as_without_the_player(tmp_path: Path, apart: bool) -> None:
+    more = {"SDI_TEST_MEMBERS": hooks(apart=True)} if apart else {}
+    found, replays = [], []
+    for player in ("on", "off"):
+        folder = tmp_path / player
+        folder.mkdir()
+        environ = image_environ(3, SDI_SPLIT="always", SDI_PROFILE=str(folder), SDI_PLAYER=player, **more)
+        repeated(environ, "1", "120")
+        (file,) = folder.glob("service-*.jsonl")
+        session = read_session(file)
+        assert session is not None
+        rows = make_tables(Profile((session,))).kernels
+        found.append([(row.name, row.launches, row.merges, row.merged_nbytes) for row in rows])
+        replays.append(sum(row.replays for row in rows if row.merges))
+        copies = Counter(copy.cause for copy in session.copies if copy.target == HOST)
+        works = [work for work in session.works if work.what == "merge"]
+        assert all(work.member == -1 and work.end_ns > work.start_ns for work in works)
+        merges = Counter(work.cause for work in works)
+        assert len(works) == 6 * 120 and all(copies[cause] >= 3 * merges[cause] for cause in merges), copies
+    assert found[0] == found[1] and replays[0] > 100 and not replays[1]
+
+
+def beside(environ: dict[str, str], stats: Path, *arguments: str) -> dict[str, int]:
+    """What became of the launches of a program whose kernel takes long."""
+    command = [sys.executable, "-m", "tests.player.merges_beside", *arguments]
+    done = run(command, {**environ, "SDI_STATS": str(stats)}, 200.0)
+    assert done.returncode == 0 and not done.remained, done.describe()
+    assert done.stdout == run(command, plain_environ(), 200.0).stdout
+    return dict(counted(stats)["records"]["NDRANGE"])
+
+
+def test_what_takes_long_does_not_hold_up_other_queues(tmp_path: Path) -> None:
+    image, stats = image_environ(2, SDI_SPLIT="always"), tmp_path / "stats.json"
+    assert beside(image, stats, "30000", "20", "2")["lanes"] > 10
+    assert beside(image, stats, "30000", "20", "1")["played"] > 10
+    assert beside(image, stats, "1", "400", "2")["played"] > 200
 
 
 def test_what_is_much_is_merged_by_python(tmp_path: Path) -> None:

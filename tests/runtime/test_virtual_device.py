@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sdi import appends
 from sdi.devices.ticket import Ticket
 from sdi.errors import ClError, DeviceLost
-from sdi.launch import plan
 from sdi.vmem.buffer import VirtualBuffer
 from sdi.vmem.directory import member_memory
 from tests.devices.short import refuse_host_memory
@@ -80,7 +80,7 @@ def test_what_no_memory_can_hold_fails_and_says_how_much_is_missing(mover: MakeM
 def test_a_launch_that_fails_before_its_merges_gives_their_memory_back(
     mover: MakeMover, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    monkeypatch.setattr(plan, "MERGED_MAX_NBYTES", 0)
+    monkeypatch.setattr(appends, "MERGED_MAX_NBYTES", 0)
     machine = mover(3, compares=True)
     made = machine.rig
     to, from_ = machine.buffers(1, 2)
@@ -145,7 +145,7 @@ def test_members_exchange_halos_without_the_host(mover: MakeMover) -> None:
 def test_of_bytes_that_several_may_write_only_the_changed_ones_cross_a_link(
     mover: MakeMover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "MERGED_MAX_NBYTES", 0)
+    monkeypatch.setattr(appends, "MERGED_MAX_NBYTES", 0)
     machine = mover(3, compares=True)
     made = machine.rig
     to, from_ = machine.buffers(1, 2)
