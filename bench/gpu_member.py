@@ -25,9 +25,10 @@ from sdi.clc.launch import pack_hidden
 from sdi.cli.copies import wait
 from sdi.devices import copying
 from sdi.devices.base import LocalBytes
-from sdi.devices.cuda.context import register_host, unregister_host
+from sdi.devices.cuda.context import use_page_locks
 from sdi.devices.cuda.gpu import cuda_devices
 from sdi.devices.cuda.member import CudaDevice
+from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.devices.ticket import Ticket
 from sdi.ndrange import GroupBox, NDRange
 from sdi.region import Region
@@ -244,11 +245,13 @@ def copies(member: CudaDevice) -> dict[str, float]:
     for label in ("pageable", "registered"):
         if label == "registered":
             start = time.perf_counter()
-            register_host(view)
+            use_page_locks()
+            PAGE_LOCKS.offer(array.ctypes.data, nbytes)
+            PAGE_LOCKS.lock(view)
             found["register_s_per_gib"] = time.perf_counter() - start
         found[f"upload_{label}_gb_s"] = rate(lambda: copying.upload(member, view, buffer, 0, []))
         found[f"download_{label}_gb_s"] = rate(lambda: copying.download(member, buffer, 0, view, []))
-    unregister_host(view)
+    PAGE_LOCKS.withdraw(array.ctypes.data)
     found["fill_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, b"\1\2\3\4", []))
     found["fill_16_byte_pattern_gb_s"] = rate(lambda: member.fill(buffer, 0, nbytes, bytes(range(16)), []))
     halves = Region(0, nbytes // 2), Region(nbytes // 2, nbytes // 2)

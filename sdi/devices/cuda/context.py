@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import functools
 import threading
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from sdi.devices.cuda import driver as cuda_driver
 from sdi.devices.cuda.channel import Event, Stream
 from sdi.devices.cuda.driver import drv
 from sdi.devices.cuda.module import CudaModule
-from sdi.devices.handles import HostBytes
 from sdi.devices.page_locks import PAGE_LOCKS
 from sdi.errors import DeviceFailed, DeviceLost
 from sdi.wire.cuda import CU_STREAM_NON_BLOCKING
@@ -186,21 +184,6 @@ class CudaContext:
 def use_page_locks() -> None:
     """Have the CUDA driver lock host pages."""
     PAGE_LOCKS.use((_register, _unregister))
-
-
-def register_host(host: HostBytes) -> None:
-    """Page-lock mapped host memory for all GPUs; copies of it no longer block.
-
-    Blocks (0.07 s per GiB).  Raises DeviceFailed.  It must stay mapped until ``unregister_host``.
-    """
-    use_page_locks()
-    PAGE_LOCKS.offer(ctypes.addressof(ctypes.c_char.from_buffer(host)), host.nbytes)
-    PAGE_LOCKS.lock(host)
-
-
-def unregister_host(host: HostBytes) -> None:
-    """Undo ``register_host``; no copy of the range may be pending."""
-    PAGE_LOCKS.withdraw(ctypes.addressof(ctypes.c_char.from_buffer(host)))
 
 
 def _register(address: int, nbytes: int) -> None:

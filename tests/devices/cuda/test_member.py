@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from sdi.clc.launch import pack_hidden
 from sdi.devices import copying
 from sdi.devices.base import Device, LocalBytes
 from sdi.devices.capabilities import CPU, GPU
-from sdi.devices.cuda.context import register_host, unregister_host
+from sdi.devices.cuda.context import use_page_locks
 from sdi.devices.cuda.gpu import CudaGpu
 from sdi.devices.cuda.member import CudaDevice
 from sdi.devices.cuda.printing import CAPACITY_NBYTES
@@ -206,7 +207,10 @@ def test_registered_memory_is_copied_without_blocking(member: Device) -> None:
     nbytes = 64 << 20
     with mmap.mmap(-1, nbytes) as store:
         view = memoryview(store)
-        register_host(view)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+        use_page_locks()
+        PAGE_LOCKS.offer(address, nbytes)
+        PAGE_LOCKS.lock(view)
         try:
             view[:4096] = bytes(range(256)) * 16
             buffer = member.allocate(nbytes)
@@ -217,7 +221,7 @@ def test_registered_memory_is_copied_without_blocking(member: Device) -> None:
             member.free(buffer)
             del up, down
         finally:
-            unregister_host(view)
+            PAGE_LOCKS.withdraw(address)
             view.release()
 
 
