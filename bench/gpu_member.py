@@ -201,11 +201,10 @@ def on_opencl(
 def differences(a: list[np.ndarray], b: list[np.ndarray]) -> str:
     if all((x.view(np.uint8) == y.view(np.uint8)).all() for x, y in zip(a, b, strict=True)):
         return "same bytes"
-    worst = max(
-        float(np.max(np.abs(x - y) / np.maximum(np.abs(y), 1e-3)))
-        for x, y in zip(a, b, strict=True)
-        if x.dtype == np.float32
-    )
+    if any(x.dtype != np.float32 for x in a):
+        same = [float((x == y).mean()) for x, y in zip(a, b, strict=True)]
+        return f"{min(same):.3%} the same"
+    worst = max(float(np.max(np.abs(x - y) / np.maximum(np.abs(y), 1e-3))) for x, y in zip(a, b, strict=True))
     return f"within {worst:.1e}"
 
 

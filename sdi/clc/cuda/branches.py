@@ -1,7 +1,9 @@
-"""``if`` on ``&&`` and ``||`` as jumps from operand to operand, which is how drivers' front ends write it.
+"""Branches on ``&&`` and ``||`` as drivers' compilers have them.
 
-NVRTC's computes a value of all operands and branches by that.  What hangs on it may then become a choice by
-that value, while the branches that made the value stay: several in each turn of a short loop.
+``if`` jumps from operand to operand.  NVRTC computes a value of all operands and branches by that.  What
+hangs on it may then become a choice by that value, while the branches that made the value stay: several in
+each turn of a short loop.  Loops are the other way round: a little arithmetic is computed in each turn rather
+than branched around, so that a turn has one branch.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from sdi.clc.frontend.syntax import Form, NodeKind, SyntaxNode
+from sdi.clc.frontend.syntax import Form, NodeKind, Space, SyntaxNode
 
 
 def _bare(node: SyntaxNode) -> SyntaxNode:
@@ -23,6 +25,34 @@ def is_chain(node: SyntaxNode) -> bool:
     node = _bare(node)
     is_logical = node.kind is NodeKind.BINARY_OPERATOR and node.operator in ("&&", "||")
     return is_logical and node.type.form is not Form.VECTOR
+
+
+_ARITHMETIC_MAX = 4
+_VALUES = (NodeKind.DECL_REF, NodeKind.PAREN, NodeKind.UNEXPOSED)
+
+
+def is_little_arithmetic(node: SyntaxNode) -> bool:
+    """A comparison of a few sums and products of floats in variables: computed in vain, it has no effect."""
+    node = _bare(node)
+    is_comparison = node.kind is NodeKind.BINARY_OPERATOR and node.operator in ("<", ">", "<=", ">=")
+    if not is_comparison or node.type.form is Form.VECTOR:
+        return False
+    operations = 0
+    for each in itertools.chain.from_iterable(side.walk() for side in node.operands):
+        kind, found = each.kind, each.type
+        if found.volatile or found.space not in (Space.NONE, Space.PRIVATE):
+            return False
+        if kind is NodeKind.BINARY_OPERATOR and each.operator in ("+", "-", "*"):
+            operations += 1
+        elif kind is NodeKind.UNARY_OPERATOR and each.operator in ("+", "-"):
+            pass
+        elif kind in (NodeKind.FLOATING_LITERAL, NodeKind.INTEGER_LITERAL):
+            continue
+        elif kind not in _VALUES:
+            return False
+        if found.form is not Form.FLOATING and (kind not in _VALUES or found.form is not Form.VECTOR):
+            return False
+    return 0 < operations <= _ARITHMETIC_MAX
 
 
 class BranchWriter:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from sdi.clc.cuda.blocks import label_of, leaves, statement_expression, value_of
+from sdi.clc.cuda.branches import is_chain, is_little_arithmetic
 from sdi.clc.cuda.builtins import NATIVE_GEOMETRY, Builtin, builtin, constant_of
 from sdi.clc.cuda.components import component_indices
 from sdi.clc.cuda.compound_literals import CompoundLiterals
@@ -496,6 +497,16 @@ class ExpressionWriter:
         if operator in _COMPARISONS:
             return f"({self._operand(operands[0])} {operator} {self._operand(operands[1])})"
         return self(node)
+
+    def loop_condition(self, node: SyntaxNode) -> str:
+        """What a loop goes on by: one branch for operands that are a little arithmetic."""
+        while node.kind is NodeKind.PAREN:
+            node = node.operands[0]
+        if node.operator == "&&" and is_chain(node):
+            first, second = node.operands
+            if is_little_arithmetic(second):
+                return f"(bool({self.loop_condition(first)}) & {self.condition(second)})"
+        return self.condition(node)
 
     def _is_stored(self, target: SyntaxNode) -> bool:
         """Not assigned as an object of a class: volatile ones, three elements that other work-items see."""

@@ -108,9 +108,9 @@ class StatementWriter:
                     return self._branches(children[0], yes, no)
                 return f"if ({value.condition(children[0])}) {yes}{no and f' else {no}'}"
             case NodeKind.WHILE:
-                return f"while ({value.condition(children[0])}) {self.nested(children[1])}"
+                return f"while ({value.loop_condition(children[0])}) {self.nested(children[1])}"
             case NodeKind.DO:
-                return f"do {self.nested(children[0])} while ({value.condition(children[1])});"
+                return f"do {self.nested(children[0])} while ({value.loop_condition(children[1])});"
             case NodeKind.FOR:
                 return self._for(node)
             case NodeKind.SWITCH:
@@ -208,7 +208,7 @@ class StatementWriter:
                 else:
                     init = self.expressions(child)
             elif child.begin < second:
-                condition = self.expressions.condition(child)
+                condition = self.expressions.loop_condition(child)
             elif child.begin < closing:
                 increment = self.expressions(child)
         body = self.nested(node.children[-1])

@@ -17,8 +17,10 @@ from sdi.errors import BuildError
 _RECURSION_LIMIT = 20_000
 
 # NVRTC's options for OpenCL's.  Source: OpenCL 3.0 API specification, "Optimization Options".
+_FAST = ("-cl-fast-relaxed-math", "-cl-unsafe-math-optimizations")
+"""Functions of lower precision and no denormals, as the vendor's compiler has it for both."""
 _OPTIONS = {
-    "-cl-fast-relaxed-math": ("--use_fast_math",),
+    **dict.fromkeys(_FAST, ("--use_fast_math",)),
     "-cl-denorms-are-zero": ("--ftz=true",),
 }
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
@@ -70,8 +72,9 @@ def nvrtc_options(
     OpenCL C contracts ``a * b + c`` unless a pragma forbids it, and allows 2.5 ULP for division and 3 for
     square root of floats unless correct rounding is asked for.
     """
+    is_fast = any(each in options for each in _FAST)
     found = ["--std=c++20", "-w"]
-    if _EXACT not in options and "-cl-fast-relaxed-math" not in options:
+    if _EXACT not in options and not is_fast:
         found += ["--prec-div=false", "--prec-sqrt=false"]
     if is_flat:
         found.append("-D_CL_FLAT")
@@ -79,7 +82,9 @@ def nvrtc_options(
         found.append("-D_CL_FILTERS")
     for option in options:
         found += _OPTIONS.get(option, ())
-    if not contracts and "-cl-fast-relaxed-math" not in options and "-cl-mad-enable" not in options:
+    if _EXACT in options and is_fast:
+        found += ["--prec-div=true", "--prec-sqrt=true"]
+    if not contracts and not is_fast and "-cl-mad-enable" not in options:
         found.append("--fmad=false")
     return tuple(dict.fromkeys(found))
 

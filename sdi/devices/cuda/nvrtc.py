@@ -20,6 +20,9 @@ from sdi.errors import BuildError, Status
 
 _KIND = "cuda"
 _CACHED_MAX = 4096
+# NVRTC's own cache takes a text compiled with and without --use_fast_math for the same (13.0).
+# Source: NVRTC user guide, "Caching (CUDA 12.9+)".
+_ITS_CACHE_SINCE = (12, 9)
 
 
 class NvrtcMissing(Exception):
@@ -66,6 +69,10 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
+def _own_options() -> tuple[str, ...]:
+    return ("--no-cache",) if version() >= _ITS_CACHE_SINCE else ()
+
+
 def _supported() -> list[int]:
     lib, count = library(), ctypes.c_int()
     lib.nvrtcGetNumSupportedArchs(ctypes.byref(count))
@@ -87,7 +94,7 @@ def compile_text(text: str, options: Sequence[str], capability: tuple[int, int])
     known = _supported()
     is_native = wanted in known
     arch = f"sm_{wanted}" if is_native else f"compute_{max((k for k in known if k < wanted), default=wanted)}"
-    arguments = [f"--gpu-architecture={arch}".encode(), *(each.encode() for each in options)]
+    arguments = [each.encode() for each in (f"--gpu-architecture={arch}", *_own_options(), *options)]
     program = ctypes.c_void_p()
     _checked(lib.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"program.cu", 0, None, None))
     try:
@@ -118,7 +125,7 @@ def _result(program: ctypes.c_void_p, name: str) -> bytes:
 def cached(text: str, options: Sequence[str], capability: tuple[int, int]) -> bytes:
     """As ``compile_text``, perhaps from the cache.  Raises BuildError."""
     try:
-        compiler = "{}.{}".format(*version())
+        compiler = " ".join(("{}.{}".format(*version()), *_own_options()))
     except NvrtcMissing as cause:
         raise BuildError(f"error: {cause}\n", Status.COMPILER_NOT_AVAILABLE) from cause
     name = repr((text, tuple(options), capability, compiler))

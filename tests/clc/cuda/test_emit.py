@@ -246,6 +246,12 @@ def test_errors_of_the_program_are_clangs() -> None:
         ((), True, INEXACT),
         (("-cl-fp32-correctly-rounded-divide-sqrt",), True, ()),
         (("-cl-fast-relaxed-math",), True, ("--use_fast_math",)),
+        (("-cl-unsafe-math-optimizations",), False, ("--use_fast_math",)),
+        (
+            ("-cl-fast-relaxed-math", "-cl-fp32-correctly-rounded-divide-sqrt"),
+            True,
+            ("--use_fast_math", "--prec-div=true", "--prec-sqrt=true"),
+        ),
         (("-cl-denorms-are-zero",), False, (*INEXACT, "--ftz=true", "--fmad=false")),
         (("-cl-mad-enable",), False, INEXACT),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -343,6 +344,20 @@ def test_a_kernel_that_breaks_its_gpu_fails_all_that_follows(gpu: CudaGpu) -> No
         [sys.executable, "-c", _BREAKS], capture_output=True, text=True, check=False, timeout=100
     )
     assert "closed" in done.stdout, done.stderr
+
+
+def test_options_of_one_build_are_not_those_of_another_of_the_same_text(member: Device) -> None:
+    source = "kernel void k(global float *a) { a[get_global_id(0)] *= 0.25f; } // " + str(os.getpid())
+    values = np.linspace(1.2e-38, 1e-37, 4096, dtype=np.float32)
+    for options in (("-cl-fast-relaxed-math",), (), ("-cl-denorms-are-zero",), ()):
+        buffer = upload(member, values)
+        kernel = member.bind(member.build(source, options), "k", [buffer])
+        found = download(member, buffer, values, member.launch(kernel, (64, 1, 1), (64, 1, 1), 1, []))
+        is_tiny = np.abs(values / 4) < np.finfo(np.float32).tiny
+        assert is_tiny.any() and not is_tiny.all()
+        expected = np.where(is_tiny, 0, values / 4) if options else values / 4
+        assert (found.view(np.int32) == expected.astype(np.float32).view(np.int32)).all(), options
+        member.free(buffer)
 
 
 def test_division_is_exact_where_the_program_asks_for_it(member: Device) -> None:
