@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sdi.clc.frontend.base_header import USUAL, USUAL_TARGET, Language, language_macros
-from sdi.clc.frontend.names import LETTER
 from sdi.clc.frontend.objects import ObjectText
 from sdi.clc.frontend.syntax import Function, Tree
 from sdi.clc.model import Argument, CompiledProgram, KernelModel
 from sdi.clc.preprocess.files_seen import FilesSeen
 from sdi.clc.preprocess.lines import KERNEL_FILE, LineMap, line_map
-from sdi.clc.preprocess.options import BuildOptions, parse_options
+from sdi.clc.preprocess.options import BuildOptions, as_lines, parse_options
 from sdi.errors import BuildError
 
 _RECURSION_LIMIT = 20_000
@@ -153,7 +152,7 @@ def _checked(
     parsed = parse_options(options, working_directory, default_standard(dialect), quotes_of(dialect))
     require_standard(parsed, dialect)
     folders = (headers, *parsed.include_folders) if headers else parsed.include_folders
-    preamble = _defines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + _normalised(source)
+    preamble = as_lines(parsed.defines) + f'#line 1 "{KERNEL_FILE}"\n' + _normalised(source)
     main_path = os.path.join(headers or working_directory or os.getcwd(), KERNEL_FILE)
     extra = [f"-I{folder}" for folder in folders]
     if parsed.no_warnings:
@@ -207,20 +206,6 @@ def _normalised(source: str) -> str:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _defines(defines: tuple[tuple[str, str], ...]) -> str:
-    """The -D options as text; a later one replaces an earlier one, as on clang's command line."""
-    lines = ['#line 1 "<options>"\n']
-    for name, value in defines:
-        lines.append(f"#undef {_identifier(name)}\n#define {name} {value}\n")
-    return "".join(lines)
-
-
-def _identifier(name: str) -> str:
-    """What ``#define`` takes for the name: ``F`` of ``F(x)``, and of ``F-G``."""
-    found = re.match(rf"{LETTER}[\w$]*", name)
-    return found.group() if found else name
 
 
 def _kernel_model(tree: Tree, function: Function, lines: LineMap) -> KernelModel:

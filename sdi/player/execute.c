@@ -306,7 +306,8 @@ void recording_counts(struct sdi_player *p, struct recording *r, struct node *no
     for (uint32_t i = 0; i < r->num_effects; i++)
         p->cells[r->effects[i].cell] = r->effects[i].value;
     for (uint32_t i = 0; i < r->num_budgets; i++)
-        p->cells[r->budgets[i]]--;
+        if (p->cells[r->budgets[i]]) /* Python may have used it up while an attempt was under way */
+            p->cells[r->budgets[i]]--;
     if (!r->runs++)
         p->played[p->num_played++] = (uint32_t)(r - p->recordings);
     node->status = status;

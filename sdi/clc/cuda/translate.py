@@ -39,14 +39,13 @@ def translate(text: str, options: Sequence[str]) -> CudaProgram:
     from sdi.clc.preprocess.dialect import Definitions
     from sdi.clc.preprocess.lines import KERNEL_FILE
     from sdi.clc.preprocess.macros import MacroError
-    from sdi.clc.preprocess.options import parse_options
+    from sdi.clc.preprocess.options import as_lines, parse_options
     from sdi.clc.preprocess.preprocess import preprocess
 
     parsed = parse_options(options, None)
     definitions = Definitions(USUAL, parsed)
     macros = {**language_macros(parsed.version, USUAL), "cl_khr_fp16": "1"}
-    defines = "".join(f"#undef {n.partition('(')[0]}\n#define {n} {v}\n" for n, v in parsed.defines)
-    given = f'{defines}#line 1 "{KERNEL_FILE}"\n{text}\n'
+    given = f'{as_lines(parsed.defines)}#line 1 "{KERNEL_FILE}"\n{text}\n'
     try:
         plain = preprocess(given, "<options>", parsed.include_folders, definitions)
     except (MacroError, OSError) as cause:

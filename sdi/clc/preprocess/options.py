@@ -16,6 +16,7 @@ from sdi.dataclass import dataclass
 from sdi.errors import BuildError, Status
 
 _LETTER = re.compile(LETTER)
+_IDENTIFIER = re.compile(rf"{LETTER}[\w$]*")
 _QUOTE = re.compile(r'(\\?)"')
 STANDARDS = {"CL1.0": 100, "CL1.1": 110, "CL1.2": 120, "CL2.0": 200, "CL3.0": 300}
 
@@ -209,3 +210,25 @@ def parse_options(
         warnings_are_errors,
         bool(standard),
     )
+
+
+def as_lines(defines: Sequence[tuple[str, str]]) -> str:
+    """The -D options as text; a later one replaces an earlier one, as on clang's command line."""
+    lines = ['#line 1 "<options>"\n']
+    for name, value in defines:
+        lines.append(f"#undef {_identifier(name)}\n#define {name} {_on_its_line(value)}\n")
+    return "".join(lines)
+
+
+def _on_its_line(value: str) -> str:
+    """A macro's value, whose last backslash would take the next line as well: drivers drop a lone one."""
+    value = value.rstrip()
+    backslashes = len(value) - len(value.rstrip("\\"))
+    value = value[:-1] if backslashes % 2 else value
+    return f"{value} /**/" if value.endswith(("\\", "??/")) else value
+
+
+def _identifier(name: str) -> str:
+    """What ``#define`` takes for the name: ``F`` of ``F(x)``, and of ``F-G``."""
+    found = _IDENTIFIER.match(name)
+    return found.group() if found else name

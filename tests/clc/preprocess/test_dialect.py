@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from sdi.clc.compile import compile_source
+from sdi.clc.cuda.translate import translate
 from sdi.clc.frontend.base_header import USUAL, Language
 from sdi.clc.preprocess import nvidia_dialect
 from sdi.clc.preprocess.clang_dialect import clang_dialect
 from sdi.clc.preprocess.compiler import Compiler
 from sdi.clc.preprocess.dialect import Definitions, common, default_standard, quotes_of, require_standard
 from sdi.clc.preprocess.macros import MacroError, Origin
-from sdi.clc.preprocess.options import Quotes, parse_options
+from sdi.clc.preprocess.options import Quotes, as_lines, parse_options
 from sdi.clc.preprocess.probe import Answers, answers, probe_text, usual_questions
 from sdi.errors import BuildError, Status
 
@@ -104,6 +105,25 @@ def definitions(said: dict[str, str], options: str = "", **language: object) -> 
         Language(("cl_khr_fp64", "cl_khr_own"), ("__opencl_c_fp64",)), dialect=dialect, **language
     )
     return Definitions(found, parse_options(options, None))
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("\\", ""),
+        ("\\ hi\\ ", "\\ hi"),
+        ("a\\\\\\", "a\\\\ /**/"),
+        (" \\\\ ", " \\\\ /**/"),
+        ("a??/", "a??/ /**/"),
+        ("a\\b", "a\\b"),
+    ],
+)
+def test_a_macro_of_the_options_ends_with_its_line(value: str, kept: str) -> None:
+    expected = f'#line 1 "<options>"\n#undef F\n#define F(x) {kept}\n#undef B\n#define B 1\n'
+    assert as_lines([("F(x)", value), ("B", "1")]) == expected
+    source = "kernel void k(global int *a) { a[0] = B; }"
+    assert compile_source(source, [f"-DA={value}", "-DB=7"]).text.count("7")
+    assert translate(source, [f"-DA={value}", "-DB=7"]).text.count("= 7")
 
 
 def test_what_the_image_lists_is_defined_and_of_extensions_nothing_else() -> None:
