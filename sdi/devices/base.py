@@ -196,7 +196,8 @@ class Device(Protocol):
         APPLY: take what another member changed into ``comparison.buffer``, beside what this one changed.
         Without an update each unit of ``changes`` is taken; one that this member changed too is a conflict,
         counted in the header of ``changes``, unless the two changed different scalars of the smallest size,
-        which are both kept.  With an update the unit becomes what it were had both updated it.
+        which are both kept; so they are where both made the same of what both changed.  With an update the
+        unit becomes what it were had both updated it.
         """
 
     def fill(

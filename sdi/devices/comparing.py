@@ -84,18 +84,21 @@ kernel void sdi_apply_##N(global uchar *own, ulong at, global const uchar *twin_
             switch (operation) { \\
             case 0: \\
                 if (mine != old) { \\
-                    int clash = 0; \\
+                    int shared = 0, clash = 0; \\
                     U part = (U)(((ulong)1 << (part_bits - 1) << 1) - 1), both = mine; \\
                     for (uint shift = 0; shift < 8 * N; shift += part_bits) { \\
                         U here = (U)(part << shift); \\
                         if ((other ^ old) & here) { \\
-                            clash |= ((mine ^ old) & here) != 0; \\
+                            if ((mine ^ old) & here) { \\
+                                shared = 1; \\
+                                clash |= ((mine ^ other) & here) != 0; \\
+                            } \\
                             both = (U)((both & ~here) | (other & here)); \\
                         } \\
                     } \\
-                    if (clash) \\
+                    if (shared) \\
                         atomic_inc(header + 2); \\
-                    else \\
+                    if (!clash) \\
                         made = both; \\
                 } \\
                 break; \\

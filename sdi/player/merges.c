@@ -21,7 +21,7 @@ static bool is_same(const struct watched *w, const char *host, uint64_t at, uint
     return true;
 }
 
-/* A unit that several have changed: all that is in `small` parts of it, or, where two changed one part, the last one's. */
+/* A unit that several have changed: all that is in `small` parts, or, where two made one part different, the last one's. */
 static void merge_shared(struct watched *w, char *host, uint64_t at, uint32_t unit, uint32_t small)
 {
     char before[8];
@@ -30,17 +30,17 @@ static void merge_shared(struct watched *w, char *host, uint64_t at, uint32_t un
     for (uint32_t k = 0; k < w->num_copies; k++) {
         const char *own = copy_of_member(w, k) + at;
         uint32_t mask = 0;
+        bool clashes = false;
         for (uint32_t part = 0; part < unit; part += small)
             if (memcmp(before + part, own + part, small)) {
                 mask |= UINT32_C(1) << part;
+                clashes |= (changed >> part & 1) && memcmp(host + at + part, own + part, small);
                 memcpy(host + at + part, own + part, small);
             }
-        if (mask & changed) {
-            w->conflicts++;
+        w->conflicts += (mask & changed) != 0;
+        if (clashes)
             memcpy(host + at, own, unit);
-            changed = mask;
-        }
-        changed |= mask;
+        changed = clashes ? mask : changed | mask;
     }
 }
 

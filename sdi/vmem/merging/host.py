@@ -43,7 +43,8 @@ def merge_diffs(
     ``copies``: one per member, each shape ``(n,)``: that member's bytes after the launch.
     ``unit_nbytes``: 1, 2, 4 or 8, the largest scalar stored; units count from element 0, a shorter tail is
     compared bytewise.  ``smallest_nbytes``: the smallest scalar stored (default: the same); a unit in which
-    several members changed different scalars of that size holds all of them, and is no conflict.
+    several members changed different scalars of that size holds all of them, and is no conflict; so it does
+    where what two members changed is the same in both.
     Vectorised by chunks that fit the cache.
     """
     nbytes = target.shape[0]
@@ -133,9 +134,10 @@ def _merge_shared(
     for copy in copies:
         part = copy[shared].view(small).reshape(shared.size, -1)
         mask = np.not_equal(base, part)
-        clash = np.any(mask & changed, axis=1)
-        conflicts += int(np.count_nonzero(clash))
+        both = mask & changed
+        conflicts += int(np.count_nonzero(np.any(both, axis=1)))
         # Of two stores that may be one large scalar each, the later one is taken as a whole.
+        clash = np.any(both & np.not_equal(merged, part), axis=1)
         np.copyto(merged, part, where=mask | clash[:, np.newaxis])
         changed = np.where(clash[:, np.newaxis], mask, changed | mask)
     target[shared] = merged.reshape(-1).view(target.dtype)

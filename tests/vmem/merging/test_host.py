@@ -57,6 +57,24 @@ def test_racing_stores_never_mix_into_a_third_value() -> None:
     assert target.view(np.uint32)[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("copies", "expected", "conflicts"),
+    [
+        ([[1, 1, 0, 0], [0, 1, 0, 0]], [1, 1, 0, 0], 1),
+        ([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], [1, 1, 1, 1], 2),
+        ([[1, 1, 0, 0], [0, 2, 0, 0], [0, 2, 0, 3]], [0, 2, 0, 3], 2),
+        ([[1, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0]], [1, 2, 0, 0], 1),
+    ],
+)
+def test_small_stores_are_kept_beside_those_that_several_members_made_alike(
+    copies: list[list[int]], expected: list[int], conflicts: int
+) -> None:
+    target = np.zeros(4, np.uint8)
+    found = merge_diffs(target, [np.array(each, np.uint8) for each in copies], 4, 1)
+    assert target.tolist() == expected
+    assert found == MergeResult(1, conflicts)
+
+
 def test_neighbouring_small_stores_in_one_large_unit_are_all_kept() -> None:
     target = np.zeros(32, np.uint8)
     first, second = target.copy(), target.copy()
